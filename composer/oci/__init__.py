@@ -1,0 +1,1 @@
+"""OCI images as values: bytes, digests, trees and layers. Knows no module, lock or vLLM."""
