@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 __all__ = [
-    "CheckFailed",
+    "CheckFailedError",
     "ComposeError",
     "Fault",
     "InputError",
@@ -35,9 +35,8 @@ class Fault:
 
     def __str__(self) -> str:
         lines = [self.what]
-        for label in ("where", "expected", "found"):
-            if value := getattr(self, label):
-                lines.append(f"  {label + ':':<10}{value}")
+        labelled = (("where", self.where), ("expected", self.expected), ("found", self.found))
+        lines += [f"  {label + ':':<10}{value}" for label, value in labelled if value]
         lines += [f"    {line}" for line in self.context]
         if self.fix:
             lines.append(f"  {'fix:':<10}{self.fix}")
@@ -64,7 +63,7 @@ class ComposeError(Exception):
         return "\n".join(str(fault) for fault in self.faults)
 
 
-class CheckFailed(ComposeError):
+class CheckFailedError(ComposeError):
     """A check failed or a difference was found; nothing is wrong with the tool's input."""
 
     exit_code = 1
