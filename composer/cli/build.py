@@ -1,0 +1,106 @@
+"""`compose build`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import unchanged
+from ..places import find_root, store_root
+from ..text import size
+from .render import note
+
+__all__ = ["command"]
+
+
+@click.command("build")
+@click.argument("image")
+@click.option("--locked", is_flag=True, help="Refuse a lock that is missing or stale.")
+@click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    metavar="OS/ARCH",
+    help="Make this platform only (may be repeated); the lock always has all of them.",
+)
+@click.option("--upgrade-base", is_flag=True, help="Let the base move to what is newest now.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the image as one tar that docker, podman and skopeo read.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the digest only.")
+@click.pass_obj
+def command(
+    project: Path | None,
+    *,
+    image: str,
+    locked: bool,
+    platforms: tuple[str, ...],
+    upgrade_base: bool,
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Make IMAGE in the store and print its digest.
+
+    The lock is written when there is none and refreshed when the project has changed, unless
+    --locked is given. What the base is pinned to moves with --upgrade-base only.
+    """
+    root = find_root((project or Path()).absolute())
+    question = unchanged.Question(root, image, ",".join(platforms))
+    found = None
+    if not upgrade_base and output is None:
+        found = unchanged.lookup(store_root(), question)
+    if found is None:
+        found = _build(
+            root,
+            image=image,
+            locked=locked,
+            platforms=platforms,
+            upgrade_base=upgrade_base,
+            output=output,
+            quiet=quiet or as_json,
+        )
+    _print(found, as_json=as_json, quiet=quiet)
+
+
+def _build(
+    root: Path,
+    *,
+    image: str,
+    locked: bool,
+    platforms: tuple[str, ...],
+    upgrade_base: bool,
+    output: Path | None,
+    quiet: bool,
+) -> dict[str, Any]:
+    from .. import project, workflow
+    from ..oci.layout import Layout
+
+    choice = workflow.Choice(locked=locked, upgrade_base=upgrade_base, platforms=platforms)
+    resolved = workflow.build(
+        project.load(root), Layout(store_root()), image, choice, output=output
+    )
+    for remark in resolved.remarks:
+        note(remark)
+    if not resolved.fresh and not quiet:
+        for line in resolved.differences:
+            click.echo(f"lock/{image}.lock: {line}")
+    return workflow.answer(resolved)
+
+
+def _print(answer: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    if not quiet:
+        for one in answer["platforms"]:
+            layers = one["layers"]
+            total = size(sum(layer["size"] for layer in layers))
+            click.echo(f"{answer['image']} {one['platform']}: {len(layers)} layers, {total}")
+    click.echo(answer["digest"])

@@ -1,0 +1,42 @@
+"""Where things are: the project, its locks, the store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .errors import InputError
+
+__all__ = ["FILE", "find_root", "lock_path", "store_root"]
+
+FILE = "images.toml"
+
+
+def find_root(start: Path) -> Path:
+    """Return the nearest directory at or above `start` that has an `images.toml`.
+
+    Raises:
+        InputError: there is none.
+    """
+    for directory in (start, *start.parents):
+        if (directory / FILE).is_file():
+            return directory
+    raise InputError.of(
+        f"no {FILE} here or in a directory above",
+        where=str(start),
+        fix="go to the project, or name it: compose --project DIR ...",
+    )
+
+
+def lock_path(image: str) -> str:
+    """Return where an image's lock lies below the project's root."""
+    return f"lock/{image}.lock"
+
+
+def store_root() -> Path:
+    """Return the store's directory: COMPOSE_STORE, or `compose` in the user's cache directory."""
+    if chosen := os.environ.get("COMPOSE_STORE"):
+        return Path(chosen).absolute()
+    from platformdirs import user_cache_path  # noqa: PLC0415 - only where nothing is chosen
+
+    return user_cache_path("compose", appauthor=False)
