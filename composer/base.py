@@ -2,7 +2,7 @@
 
 A base is assembled once for its pins; what was assembled is found again by a digest of them.
 Files of a base are read one by one, and those that were read stay in the store, so that a later
-build needs neither the wheel nor the network.
+build needs neither the wheel nor the network. What reads wheels is imported when one is read.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import posixpath
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from . import wheelhouse
 from .errors import ComposeError, InputError
 from .fingerprint import FORMAT
 from .oci import toc
@@ -26,10 +26,13 @@ from .oci.manifest import Config, Manifest, canonical_json
 from .oci.platform import Platform
 from .plan import PlatformBase
 from .spec import BaseSpec
-from .wheel import Scheme, members, read_wheel
-from .wheelhouse import WheelPin, WheelTarget
+from .wheelpin import WheelPin
 
-__all__ = ["WheelBase", "wheel_target"]
+if TYPE_CHECKING:
+    from .wheel import Scheme
+    from .wheelhouse import WheelTarget
+
+__all__ = ["WheelBase", "glibc_of", "wheel_target"]
 
 # What a base of wheels says of its age: the earliest time that zip files can hold.
 CREATED = "1980-01-01T00:00:00Z"
@@ -38,27 +41,48 @@ _EPOCH = 315532800
 _GLIBC = "2.35"
 
 
-def wheel_target(spec: BaseSpec, platform: Platform) -> WheelTarget:
-    """Return what wheels of a base must fit."""
-    return WheelTarget(python=spec.python or "", platform=platform, glibc=spec.glibc or _GLIBC)
+def wheel_target(spec: BaseSpec, platform: Platform, where: str) -> WheelTarget:
+    """Return what wheels of a base must fit.
+
+    Raises:
+        InputError: the base's `python`, `glibc` or platform is not one that wheels are made for.
+    """
+    from .wheelhouse import WheelTarget
+
+    try:
+        return WheelTarget(spec.python or "", platform, glibc_of(spec))
+    except ValueError as error:
+        raise InputError.of(str(error), where=where) from error
 
 
-def _scheme(spec: BaseSpec, where: str) -> Scheme:
+def glibc_of(spec: BaseSpec) -> str:
+    """Return the glibc of a base."""
+    return spec.glibc or _GLIBC
+
+
+def _package_root(spec: BaseSpec, where: str) -> str:
     root = (spec.package_root or "").lstrip("/")
-    python = f"python{spec.python}"
-    if f"/{python}/" not in f"/{root}/":
+    folder = f"lib/python{spec.python}"
+    if f"/{folder}/" not in f"/{root}":
         raise InputError.of(
             "the package root is not that of the base's Python",
             where=where,
-            expected=f"a directory below lib/{python}/",
+            expected=f"a directory below {folder}/",
             found=f"/{root}",
         )
-    prefix = root.partition(f"lib/{python}/")[0]
+    return root
+
+
+def _scheme(spec: BaseSpec, where: str) -> Scheme:
+    from .wheel import Scheme
+
+    root = _package_root(spec, where)
+    prefix = root.partition(f"lib/python{spec.python}/")[0]
     # Debian keeps packages of the system's interpreter below /usr/local/lib as "dist-packages".
     system = posixpath.basename(root) == "dist-packages"
     folder = "usr/bin" if system else posixpath.join(prefix, "bin")
     try:
-        return Scheme(root, spec.interpreter or f"/{folder}/{python}")
+        return Scheme(root, spec.interpreter or f"/{folder}/python{spec.python}")
     except ValueError as error:
         raise InputError.of(str(error), where=where) from error
 
@@ -106,15 +130,14 @@ class WheelBase:
             UnreachableError: a wheel that is neither in the store nor to be had.
             IntegrityError: a wheel whose bytes are not those of its pin or its RECORD.
         """
-        scheme = _scheme(self.spec, self.where)
+        package_root = _package_root(self.spec, self.where)
         found = self._recorded()
         if found is None:
             with self.layout.exclusive(f"base-{self._key()}"):
-                found = self._recorded() or self._assemble(scheme)
+                found = self._recorded() or self._assemble()
         image, tables = found
-        opener = _Opener(self, scheme, tables)
-        view = _Files(Tree.merge(tables), self.layout, opener)
-        return PlatformBase(self.platform, image, view, scheme.package_root)
+        view = _Files(Tree.merge(tables), self.layout, _Opener(self, tables))
+        return PlatformBase(self.platform, image, view, package_root)
 
     def _key(self) -> str:
         document = {
@@ -144,11 +167,11 @@ class WheelBase:
         held = all(self.layout.has(one.digest, one.size) for one in image.manifest.layers)
         return (image, loaded) if held else None
 
-    def _assemble(self, scheme: Scheme) -> tuple[Image, list[LayerTable]]:
+    def _assemble(self) -> tuple[Image, list[LayerTable]]:
         tables: list[LayerTable] = []
         added: list[AddedLayer] = []
         for pin in self.pins:
-            found = self._members(pin, scheme, tables)
+            found = self.members(pin, tables)
             with self.layout.ingest() as ingest:
                 layer = encode_layer(found, ingest.write)
                 ingest.commit(layer.digest)
@@ -161,27 +184,27 @@ class WheelBase:
         atomic_write(self._record(), canonical_json([str(manifest), str(config), *stored]))
         return image, tables
 
-    def _members(
-        self, pin: WheelPin, scheme: Scheme, below: Sequence[LayerTable]
-    ) -> tuple[Member, ...]:
-        path = wheelhouse.fetch(pin, wheel_target(self.spec, self.platform), self.layout)
+    def members(self, pin: WheelPin, below: Sequence[LayerTable]) -> tuple[Member, ...]:
+        """Return what the layer of one wheel holds, on top of the layers `below`."""
+        from . import wheelhouse
+        from .wheel import members, read_wheel
+
+        target = wheel_target(self.spec, self.platform, self.where)
+        path = wheelhouse.fetch(pin, target, self.layout)
         wheel = read_wheel(path, filename=pin.filename)
+        scheme = _scheme(self.spec, self.where)
         return members(wheel, scheme, mtime=_EPOCH, stat=Tree.merge(below).stat)
 
 
+@dataclass(frozen=True, slots=True)
 class _Opener:
     """Finds the wheel that brought a path and reads that one file."""
 
-    def __init__(self, base: WheelBase, scheme: Scheme, tables: Sequence[LayerTable]) -> None:
-        self.base = base
-        self.scheme = scheme
-        self.tables = tables
+    base: WheelBase
+    tables: Sequence[LayerTable]
 
     def __call__(self, path: str) -> Iterable[bytes]:
         number = max(at for at, table in enumerate(self.tables) if path in table.entries)
-        pin = self.base.pins[number]
-        found = self.base._members(pin, self.scheme, self.tables[:number])
+        found = self.base.members(self.base.pins[number], self.tables[:number])
         member = next(one for one in found if one.path == path)
-        if isinstance(member.data, bytes):
-            return (member.data,)
-        return member.data()
+        return (member.data,) if isinstance(member.data, bytes) else member.data()

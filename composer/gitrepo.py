@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import InputError, UnreachableError
 
-__all__ = ["files_at", "read_at", "versions"]
+__all__ = ["commit_of", "files_at", "read_at", "versions"]
 
 
 def _git(root: Path, *arguments: str) -> bytes:
@@ -25,24 +26,37 @@ def _git(root: Path, *arguments: str) -> bytes:
     return done.stdout
 
 
-def files_at(root: Path, revision: str, folder: str) -> list[str]:
-    """Return the files directly in `folder`, relative to `root`, as `revision` had them.
+def commit_of(root: Path, revision: str) -> str:
+    """Return the commit that `revision` names.
 
     Raises:
         InputError: not a repository, or no such revision.
     """
-    commit = _git(root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
-    listing = _git(root, "ls-tree", "-z", "--name-only", commit.decode().strip(), f"{folder}/")
+    try:
+        named = _git(root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+    except InputError as error:
+        raise InputError.of(
+            f"git does not know the revision {revision!r}",
+            where=str(root),
+            found=error.faults[0].found,
+        ) from error
+    return named.decode().strip()
+
+
+def files_at(root: Path, commit: str, folder: str) -> list[str]:
+    """Return the files directly in `folder`, relative to `root`, as `commit` had them."""
+    listing = _git(root, "ls-tree", "-z", "--name-only", commit, f"{folder}/")
     return [name for name in listing.decode().split("\0") if name]
 
 
-def read_at(root: Path, revision: str, path: str) -> bytes:
-    """Return a file as `revision` had it; `path` relative to `root`."""
-    return _git(root, "show", f"{revision}:./{path}")
+def read_at(root: Path, commit: str, path: str) -> bytes:
+    """Return a file as `commit` had it; `path` relative to `root`."""
+    return _git(root, "show", f"{commit}:./{path}")
 
 
-def versions(root: Path, revision: str, path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield (commit, content) of each version of a file up to `revision`, the newest first."""
-    log = _git(root, "log", "--format=%H", "--diff-filter=AM", revision, "--", path)
-    for commit in log.decode().split():
-        yield commit, read_at(root, commit, path)
+def versions(root: Path, commit: str, path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield (commit, content) of each version of a file up to `commit`, the newest first."""
+    log = _git(root, "log", "--full-history", "--format=%H", commit, "--", path)
+    for one in log.decode().split():
+        if path in files_at(root, one, posixpath.dirname(path)):  # not where it was deleted
+            yield one, read_at(root, one, path)

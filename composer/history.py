@@ -5,6 +5,7 @@ A merge that undoes an earlier one leaves no trace in a file listing; the locks 
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -32,9 +33,10 @@ def faults(
         InputError: not a git repository, or no such revision.
         IntegrityError: the lock at `revision` cannot be read.
     """
-    if path not in gitrepo.files_at(root, revision, "lock"):
+    commit = gitrepo.commit_of(root, revision)
+    if path not in gitrepo.files_at(root, commit, posixpath.dirname(path)):
         return  # a new image has no past
-    before = load(gitrepo.read_at(root, revision, path), f"{revision}:{path}")
+    before = load(gitrepo.read_at(root, commit, path), f"{revision}:{path}")
     contents = {module.name: module.content for module in now.modules}
     for module in before.modules:
         if module.name not in contents and module.name not in retired:
@@ -55,7 +57,7 @@ def faults(
 def _put_back(
     root: Path, revision: str, path: str, image: str, changed: dict[str, str]
 ) -> Iterator[Fault]:
-    for commit, raw in gitrepo.versions(root, revision, path):
+    for commit, raw in gitrepo.versions(root, gitrepo.commit_of(root, revision), path):
         try:
             old = load(raw, f"{commit[:12]}:{path}")
         except ComposeError:

@@ -11,13 +11,12 @@ from .oci.digest import sha256
 from .oci.filetree import directory, regular, resolve
 from .oci.layer import Layer, Member, encode_layer, whiteout
 from .oci.manifest import canonical_json
-from .overlay import FileChange, View
+from .overlay import OVERLAY_PATH, FileChange, View
 
 __all__ = ["LAYER_LIMIT", "OVERLAY_PATH", "SQUASHED", "BuiltLayer", "layers_of", "overlay_layer"]
 
 # Docker's overlay2 driver and containerd both stop short of 128 lower directories.
 LAYER_LIMIT = 120
-OVERLAY_PATH = "/usr/share/compose/overlay.json"
 SQUASHED = "(all modules)"
 OVERLAY = "(overlay.json)"
 

@@ -70,12 +70,15 @@ class LockedBase(_Record):
     """What the base is pinned to. `digest`: of its index or single manifest.
 
     epoch: the time of the layers' files, in seconds; source_date_epoch: if it was chosen.
+    python, glibc: what the wheels were chosen for.
     """
 
     name: str
     digest: DigestText
     epoch: Size
     source_date_epoch: Size | None = None
+    python: str = ""
+    glibc: str = ""
     wheels: tuple[LockedWheel, ...] = ()
 
 
@@ -309,6 +312,10 @@ def differences(old: Lock | None, new: Lock) -> Iterator[str]:
             if old.base.name != new.base.name
             else (f"base {new.base.name} {old.base.digest[:19]} -> {new.base.digest[:19]}")
         )
+    elif old.base != new.base:
+        yield f"what base {new.base.name} was resolved from, or its epoch"
+    if old.format != new.format:
+        yield f"byte format {old.format} -> {new.format}"
     before = {module.name: module for module in old.modules}
     after = {module.name: module for module in new.modules}
     for name in sorted(before.keys() | after.keys()):

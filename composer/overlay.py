@@ -21,7 +21,10 @@ from .refusal import fault
 from .stack import Collision, Step
 from .target import ABSENT, State, Target, place
 
-__all__ = ["FileChange", "Overlay", "PinnedRead", "View", "overlay"]
+__all__ = ["OVERLAY_PATH", "FileChange", "Overlay", "PinnedRead", "View", "overlay"]
+
+# Where an image says what it is made of; no module may write there.
+OVERLAY_PATH = "/usr/share/compose/overlay.json"
 
 
 class View(Protocol):
@@ -106,6 +109,7 @@ class _Work:
         self.reads: list[PinnedRead] = []
         self.faults: list[Fault] = []
         self.remarks: list[str] = []
+        self.places: dict[tuple[str, str], str] = {}  # module and path -> where it says so
 
     def add(self, module: Module) -> None:
         """Apply a module whose requirements have been added."""
@@ -124,14 +128,18 @@ class _Work:
         written = target if target.startswith("/") else f"{self.package_root}/{target}"
         try:
             path = resolve(self.view.stat, written)
+            reserved = resolve(self.view.stat, OVERLAY_PATH)
         except PathError as error:
             self.faults.append(fault(module, f"target {target} cannot be reached: {error}", change))
             return None
         if any(part.startswith(WHITEOUT) for part in path.split("/")):
             what = f"target {target}: layers reserve names that start with {WHITEOUT}"
-            self.faults.append(fault(module, what, change))
-            return None
-        return path
+        elif f"{reserved}/".startswith(f"{path}/"):
+            what = f"target {target}: compose writes {OVERLAY_PATH} itself"
+        else:
+            return path
+        self.faults.append(fault(module, what, change))
+        return None
 
     def _target(self, path: str) -> Target:
         if path not in self.targets:
@@ -147,23 +155,35 @@ class _Work:
         found = _unsound(module, target, changes) or self._try(module, target, changes)
         if found is None:
             return
-        # A change written on the result of one that failed fails with it: one fault says it.
-        if not target.broken & self.required[module.name]:
+        preimages = frozenset(one for change in changes for one in change.preimages)
+        if not self._follows(module, target, preimages):
             self.faults.append(found)
-        target.broken.add(module.name)
+        target.broken[module.name] = preimages
+
+    def _follows(self, module: Module, target: Target, preimages: frozenset[Digest]) -> bool:
+        """Tell whether a change is written on the result of one that failed, and fails with it.
+
+        One fault says it then. Modules that name the same preimage stand side by side.
+        """
+        return any(
+            name in self.required[module.name] and not named & preimages
+            for name, named in target.broken.items()
+        )
 
     def _try(self, module: Module, target: Target, changes: Sequence[Change]) -> Fault | None:
-        fits = [
-            (change, seen)
-            for change in changes
-            for seen in dict.fromkeys(target.views(self.required[module.name]))
+        required = self.required[module.name]
+        # By entry: a file that a module changes and another one changes back fits twice.
+        fits = {
+            number: (change, seen)
+            for seen in target.views(required)
+            for number, change in enumerate(changes)
             if _fits(change, target.state(seen))
-        ]
+        }
         if not fits:
-            return refusal.misfit(module, target, changes, self.view.names)
+            return refusal.misfit(module, target, changes, required=required, names=self.view.names)
         if len(fits) > 1:
-            return fault(module.name, f"several entries fit {target.path}", changes[0])
-        change, seen = fits[0]
+            return _ambiguous(module, target, [change for change, _ in fits.values()])
+        ((change, seen),) = fits.values()
         before = target.state(seen)
         try:
             step = self._step(change, module.name, target, seen)
@@ -172,9 +192,9 @@ class _Work:
             return refusal.collision(module, target, change, collision)
         except PatchError as error:
             return refusal.patch_fault(module, change, error, before)
-        target.steps[module.name] = step
-        target.seen[module.name] = seen
+        target.add(module.name, step, seen, after)
         self.changes.append(self._file_change(module.name, change, target, before, after))
+        self.places[module.name, target.path] = change.place
         return None
 
     @staticmethod
@@ -237,8 +257,8 @@ class _Work:
             found = target.current.digest
             if found is not None and found in read.preimages:
                 self.reads.append(PinnedRead(module.name, read.target, path, found))
-                continue
-            self.faults.append(refusal.read_fault(module, read, found, list(target.steps)))
+            elif not self._follows(module, target, frozenset(read.preimages)):
+                self.faults.append(refusal.read_fault(module, read, found, list(target.steps)))
 
     def check_layout(self) -> None:
         """Check the outcome as a whole: types along the paths, and what shadows sources."""
@@ -248,7 +268,7 @@ class _Work:
             if change.post is None:
                 continue
             for parent in _parents(path):
-                if parent in last:
+                if parent in last and last[parent].post is not None:
                     self._layout_fault(
                         change, f"/{parent} is a file of module {last[parent].module}, not a folder"
                     )
@@ -262,7 +282,11 @@ class _Work:
 
     def _layout_fault(self, change: FileChange, why: str, fix: str = "") -> None:
         self.faults.append(
-            Fault(what=f"module {change.module}: target {change.target}: {why}", fix=fix)
+            Fault(
+                what=f"module {change.module}: target {change.target}: {why}",
+                where=self.places[change.module, change.path],
+                fix=fix,
+            )
         )
 
 
@@ -282,6 +306,16 @@ def _unsound(module: Module, target: Target, changes: Sequence[Change]) -> Fault
         kind = {"d": "a directory", "l": "a link"}.get(entry.kind, "not a regular file")
         return fault(module.name, f"target {first.target} is {kind}", first)
     return None
+
+
+def _ambiguous(module: Module, target: Target, changes: Sequence[Change]) -> Fault:
+    return fault(
+        module.name,
+        f"several entries fit /{target.path}",
+        changes[0],
+        found=", ".join(one.place for one in changes),
+        fix="exactly one may fit: take a preimage out",
+    )
 
 
 def _fits(change: Change, state: State) -> bool:

@@ -13,19 +13,20 @@ from dataclasses import dataclass
 
 __all__ = ["Edit", "Hunk", "Mismatch", "Patch", "PatchError", "split_lines"]
 
-_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(?: .*)?\Z", re.DOTALL)
-_NO_NEWLINE = b"\\ No newline at end of file"
+_HUNK = re.compile(
+    rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?:[ \r].*)?\Z", re.DOTALL
+)
+_NO_NEWLINE = b"\\ "  # the rest of the line is in the user's language
+# What may stand before the first hunk and cannot be done by a patch of one file's lines. The
+# whole line, as far as it goes: it may also stand in a commit's message.
 _REFUSED = {
-    b"rename from ": "renames a file; add the new one and remove the old one",
-    b"rename to ": "renames a file; add the new one and remove the old one",
-    b"copy from ": "copies a file; add the copy as a file",
-    b"copy to ": "copies a file; add the copy as a file",
-    b"GIT binary patch": "is binary; replace the whole file",
-    b"Binary files ": "is binary; replace the whole file",
-    b"new file mode ": "creates a file; use [[add]]",
-    b"deleted file mode ": "deletes a file; use [[remove]]",
-    b"old mode ": "changes a mode; a patched file keeps the mode it has",
-    b"new mode ": "changes a mode; a patched file keeps the mode it has",
+    re.compile(rb"rename (from|to) "): "renames a file; add the new one and remove the old one",
+    re.compile(rb"copy (from|to) "): "copies a file; add the copy as a file",
+    re.compile(rb"GIT binary patch$"): "is binary; replace the whole file",
+    re.compile(rb"Binary files .* differ$"): "is binary; replace the whole file",
+    re.compile(rb"new file mode \d{6}$"): "creates a file; use [[add]]",
+    re.compile(rb"deleted file mode \d{6}$"): "deletes a file; use [[remove]]",
+    re.compile(rb"(old|new) mode \d{6}$"): "changes a mode; a patched file keeps the one it has",
 }
 
 
@@ -92,7 +93,11 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A hunk whose lines are not where it says. `line` counts from 1; `applied`: it is there."""
+    """A hunk whose lines are not where it says.
+
+    line: of the file, from 1. expected: None for a hunk of no old lines beyond the file's end.
+    found: None at the file's end. applied: the file has the hunk's outcome.
+    """
 
     hunk: Hunk
     line: int
@@ -142,16 +147,28 @@ def _mismatch(hunk: Hunk, lines: Sequence[bytes]) -> Mismatch | None:
         if found != expected:
             return Mismatch(hunk, at + 1, expected, found, _is_applied(hunk, lines))
     if hunk.start > len(lines):
-        return Mismatch(hunk, hunk.start + 1, None, None, applied=False)
+        return Mismatch(hunk, hunk.start, None, None, applied=False)
     return None
 
 
 def _is_applied(hunk: Hunk, lines: Sequence[bytes]) -> bool:
-    new = hunk.new
-    added = [line for tag, line in hunk.body if tag == "+" and line.strip()]
-    if not added:
+    """Tell whether the hunk's outcome is somewhere, and what it starts from nowhere."""
+    if not any(tag == "+" and line.strip() for tag, line in hunk.body):
         return False
-    return any(list(lines[at : at + len(new)]) == new for at in range(len(lines) - len(new) + 1))
+    return _has(lines, hunk.new) and not _has(lines, hunk.old)
+
+
+def _has(lines: Sequence[bytes], block: list[bytes]) -> bool:
+    last = len(lines) - len(block)
+    return any(list(lines[at : at + len(block)]) == block for at in range(last + 1))
+
+
+def _check_end(lines: Sequence[bytes], number: int) -> None:
+    """Refuse a hunk in which something follows a line without a newline."""
+    if any(not line.endswith(b"\n") for line in lines[:-1]):
+        raise PatchError(f"hunk {number} goes on after a line without newline")
+    if lines and not lines[-1]:
+        raise PatchError(f"hunk {number} ends with a line of nothing, not even a newline")
 
 
 class _Parser:
@@ -185,8 +202,8 @@ class _Parser:
     def _preamble(self) -> None:
         while self.at < len(self.lines) and not self.lines[self.at].startswith(b"@@ "):
             line = self.lines[self.at]
-            for start, why in _REFUSED.items():
-                if line.startswith(start):
+            for pattern, why in _REFUSED.items():
+                if pattern.match(line):
                     raise PatchError(f"the patch {why}")
             self.at += 1
             if line.startswith(b"--- "):
@@ -212,6 +229,8 @@ class _Parser:
         body = tuple(self._body(old, new, number))
         if all(tag == " " for tag, _ in body):
             raise PatchError(f"hunk {number} changes nothing")
+        for side in ("-", "+"):
+            _check_end([line for tag, line in body if tag in (" ", side)], number)
         # "If a hunk contains no lines of the old file, its start is the line before it."
         start = int(match[1]) if old == 0 else int(match[1]) - 1
         if start < 0:
@@ -240,7 +259,7 @@ class _Parser:
             yield tag, line[1:] + self._newline()
 
     def _newline(self) -> bytes:
-        if self.at < len(self.lines) and self.lines[self.at].startswith(_NO_NEWLINE[:2]):
+        if self.at < len(self.lines) and self.lines[self.at].startswith(_NO_NEWLINE):
             self.at += 1
             return b""
         return b"\n"

@@ -7,8 +7,9 @@ where the base has one.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import fingerprint
@@ -32,6 +33,13 @@ CACHE_VARIABLE = "VLLM_CACHE_ROOT"
 # vLLM's own default; vLLM expands the tilde, so it is written literally.
 CACHE_DEFAULT = "~/.cache/vllm"
 _ZIP_EPOCH = 315532800  # 1980-01-01, the earliest time that zip files can hold
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_SECOND = datetime.timedelta(seconds=1)
+# RFC 3339 section 5.6, "date-time"; the fraction is dropped.
+_DATE_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d)(?:\.\d+)?(?:Z|([+-])(\d\d):(\d\d))\Z",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +154,21 @@ def _epoch(base: PlatformBase, epoch: int | None) -> int:
 
 
 def epoch_of(config: Config) -> int:
-    """Return a config's `created` in whole seconds, not below 0; 1980-01-01 where it has none."""
+    """Return a config's `created` in whole seconds, not below 0; 1980-01-01 where it has none.
+
+    What is not RFC 3339 counts as none: Python's own parser takes more with each version.
+    """
+    if not (parts := _DATE_TIME.match(config.created)):
+        return _ZIP_EPOCH
     try:
-        created = datetime.datetime.fromisoformat(config.created)
+        local = datetime.datetime.fromisoformat(f"{parts[1]}+00:00")
     except ValueError:
         return _ZIP_EPOCH
-    if created.tzinfo is None:
-        created = created.replace(tzinfo=datetime.UTC)
-    return max(0, int(created.timestamp() // 1))
+    offset = 0
+    if parts[2]:
+        sign = -1 if parts[2] == "-" else 1
+        offset = sign * (int(parts[3]) * 60 + int(parts[4])) * 60
+    return max(0, (local - _EPOCH) // _SECOND - offset)
 
 
 def _raise_faults(bases: Sequence[PlatformBase], overlays: Sequence[Overlay]) -> None:
@@ -169,14 +184,7 @@ def _raise_faults(bases: Sequence[PlatformBase], overlays: Sequence[Overlay]) ->
 def _on_platforms(fault: Fault, platforms: Sequence[str], count: int) -> Fault:
     if len(platforms) == count:
         return fault
-    return Fault(
-        what=f"{fault.what} (on {', '.join(platforms)} only)",
-        where=fault.where,
-        expected=fault.expected,
-        found=fault.found,
-        fix=fault.fix,
-        context=fault.context,
-    )
+    return replace(fault, what=f"{fault.what} (on {', '.join(platforms)} only)")
 
 
 def _platform(

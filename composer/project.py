@@ -79,11 +79,15 @@ class Project:
             )
         chain = self._chain(name)
         specs = [spec for _, spec in chain]
-        names = [module for spec in specs for module in spec.modules]
-        modules, faults = self._load_modules(name, dict.fromkeys(names))
+        listed: dict[str, str] = {}  # module -> the image of the chain that lists it
+        for one, spec in chain:
+            for module in spec.modules:
+                listed.setdefault(module, one)
+        modules, faults = self._load_modules(listed)
         raise_all(faults)
         ordered, order_faults = in_order(modules, name)
-        raise_all([*order_faults, *_knob_faults(self.file, ordered, chain)])
+        declaring = [modules[one] for one in sorted(modules)]
+        raise_all([*order_faults, *_knob_faults(self.file, declaring, chain)])
         return self._definition(name, specs, ordered)
 
     def _definition(
@@ -119,12 +123,10 @@ class Project:
             step = self.spec.images[step].extends
         return chain[::-1]
 
-    def _load_modules(
-        self, image: str, names: Iterable[str]
-    ) -> tuple[dict[str, Module], list[Fault]]:
+    def _load_modules(self, listed: Mapping[str, str]) -> tuple[dict[str, Module], list[Fault]]:
         modules: dict[str, Module] = {}
         faults: list[Fault] = []
-        for name in names:
+        for name, image in listed.items():
             try:
                 modules[name] = self.module(name, needed_by=image)
             except ComposeError as error:
@@ -240,7 +242,11 @@ class _ModuleReader:
         try:
             data = path.read_bytes()
         except OSError as error:
-            self._fault((*location, "file"), f"{name}: {error.strerror or error}; it is named here")
+            self._fault(
+                (*location, "file"),
+                f"the file {name} cannot be read: {error.strerror or error}; put it into"
+                f" modules/{self.name}, or correct its name",
+            )
             return b""
         self.inputs[f"modules/{self.name}/{name}"] = hashlib.sha256(data).hexdigest()
         return data
@@ -343,14 +349,26 @@ def _extends_cycle(spec: ImagesFile, name: str) -> list[str]:
 
 
 def _module_list_faults(file: TomlFile, spec: ImagesFile, name: str) -> Iterator[Fault]:
-    modules = spec.images[name].modules
+    image = spec.images[name]
     where = file.at(("images", name, "modules"))
-    for module in sorted(set(modules)):
-        if modules.count(module) > 1:
+    for module in sorted(set(image.modules)):
+        if image.modules.count(module) > 1:
             yield Fault(what=f"module {module!r} is listed twice", where=where)
-        if module in spec.images[name].retired:
-            yield Fault(
-                what=f"module {module!r} is both in the image and retired",
-                where=file.at(("images", name, "retired")),
-                fix="'retired' names modules that are gone from the image on purpose",
-            )
+    for module in sorted(set(image.retired) & _all_modules(spec, name)):
+        yield Fault(
+            what=f"module {module!r} is both in the image and retired",
+            where=file.at(("images", name, "retired")),
+            fix="'retired' names modules that are gone from the image on purpose",
+        )
+
+
+def _all_modules(spec: ImagesFile, name: str) -> set[str]:
+    """Return what an image lists and inherits, as far as its ancestors are known."""
+    modules: set[str] = set()
+    seen: set[str] = set()
+    step: str | None = name
+    while step in spec.images and step not in seen:
+        seen.add(step)
+        modules.update(spec.images[step].modules)
+        step = spec.images[step].extends
+    return modules

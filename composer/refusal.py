@@ -10,7 +10,7 @@ from .module import Change, Module, Read
 from .oci.digest import Digest
 from .patch import Mismatch, Patch, PatchError
 from .stack import Collision
-from .target import State, Target
+from .target import ABSENT, State, Target
 from .text import nearest
 
 __all__ = ["collision", "fault", "misfit", "patch_fault", "read_fault"]
@@ -39,19 +39,29 @@ def fault(
     )
 
 
-def misfit(module: Module, target: Target, changes: Sequence[Change], names: Names) -> Fault:
-    """Say why none of the entries for a target fits the file that is there."""
+def misfit(
+    module: Module,
+    target: Target,
+    changes: Sequence[Change],
+    *,
+    required: frozenset[str],
+    names: Names,
+) -> Fault:
+    """Say why none of the entries for a target fits the file that is there.
+
+    required: the modules that this one requires, those that they require among them.
+    """
     change = changes[0]
     if change.kind == "add":
-        owner = next(iter(target.steps), "")
+        removing = [name for name, step in target.steps.items() if step is ABSENT]
         return fault(
             module.name,
             f"added file {change.target} is already there",
             change,
-            found=f"module {owner} puts it there"
-            if owner
-            else f"in the base: {target.base.digest}",
-            fix="patch or replace the file that is there, or choose another name",
+            found=f"in the base: {target.base.digest}",
+            fix=f"let {module.name} require {removing[0]}, which removes it"
+            if removing
+            else "patch or replace the file that is there, or choose another name",
         )
     if target.base.digest is None and not target.steps:
         return fault(
@@ -62,7 +72,7 @@ def misfit(module: Module, target: Target, changes: Sequence[Change], names: Nam
             found="no such file",
             fix=_near(target.path, names) or "it may have moved: look for its new home in the base",
         )
-    return _preimage_fault(module, target, changes)
+    return _preimage_fault(module, target, changes, required)
 
 
 def _near(path: str, names: Names) -> str:
@@ -71,30 +81,40 @@ def _near(path: str, names: Names) -> str:
     return guess if guess.startswith("did") else ""
 
 
-def _preimage_fault(module: Module, target: Target, changes: Sequence[Change]) -> Fault:
-    others = ", ".join(target.steps)
+def _preimage_fault(
+    module: Module, target: Target, changes: Sequence[Change], required: frozenset[str]
+) -> Fault:
+    others = ", ".join(name for name in target.steps if name not in required)
+    states = {view: target.state(view) for view in target.views(required)}
     return fault(
         module.name,
         f"the preimage of {changes[0].target} differs",
         changes[0],
         expected=_either([one for change in changes for one in change.preimages]),
-        found=str(target.base.digest or "no such file in the base"),
-        context=[line for change in changes for line in _hunk_report(change, target)],
+        found=", or ".join(_seen(view, state) for view, state in states.items()),
+        context=[line for one in changes for line in _hunk_report(one, list(states.values()))],
         fix=f"if it is written on the result of {others}, let it require that module"
         if others
-        else "the base has another file there: rework the change against that one",
+        else "there is another file: rework the change against that one",
     )
 
 
-def _hunk_report(change: Change, target: Target) -> Iterator[str]:
-    if change.kind != "patch" or target.base.digest is None:
+def _seen(view: frozenset[str], state: State) -> str:
+    place = f"as {', '.join(sorted(view))} leaves it" if view else "in the base"
+    return f"{state.digest or 'no such file'} {place}"
+
+
+def _hunk_report(change: Change, states: Sequence[State]) -> Iterator[str]:
+    """Yield what a patch finds in the state that it fits best."""
+    present = [state for state in states if state.digest is not None]
+    if change.kind != "patch" or not present:
         return
     try:
         patch = Patch.parse(change.data)
     except PatchError as error:
         yield f"{change.file}: {error}"
         return
-    misses = _mismatches(patch, target.base)
+    misses = min((_mismatches(patch, state) for state in present), key=len)
     yield f"{change.file}: {len(patch.hunks) - len(misses)} of {len(patch.hunks)} hunks match"
     for miss in misses:
         yield from _describe(miss)
@@ -107,17 +127,18 @@ def _mismatches(patch: Patch, state: State) -> list[Mismatch]:
 def collision(module: Module, target: Target, change: Change, met: Collision) -> Fault:
     """Say which module's edit another one meets."""
     if met.edit is None:
-        found = "one of the two changes the whole file"
+        found, apart = "one of the two changes the whole file", ""
     else:
         last = f"-{met.edit.end}" if met.edit.end > met.edit.start + 1 else ""
         found = f"hunk {met.edit.hunk}, line {met.edit.start + 1}{last}, meets what it does there"
+        apart = ", or move the hunks apart"
+    know = "" if met.other in module.requires else f"let {module.name} require {met.other}, and "
     return fault(
         module.name,
         f"collides with module {met.other} on {change.target} (/{target.path})",
         change,
         found=found,
-        fix=f"let {module.name} require {met.other} and be written on its result, or move the"
-        " hunks apart",
+        fix=f"{know}write it on the result of {met.other}{apart}",
     )
 
 
@@ -164,6 +185,9 @@ def _describe(miss: Mismatch) -> Iterator[str]:
     where = f"hunk {miss.hunk.number} {miss.hunk.header}"
     if miss.applied:
         yield f"{where}: the file already has this change"
+        return
+    if miss.expected is None:
+        yield f"{where}: the file ends before line {miss.line}"
         return
     yield f"{where}: line {miss.line}"
     yield f"  expected {_quoted(miss.expected)}"

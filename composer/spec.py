@@ -10,7 +10,15 @@ import posixpath
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    model_validator,
+)
 
 from .oci.digest import Digest
 from .oci.platform import Platform
@@ -35,6 +43,7 @@ __all__ = [
     "ReplaceSpec",
 ]
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?\Z")
 _VERSION = re.compile(r"\d+\.\d+\Z")
@@ -42,7 +51,7 @@ _VERSION = re.compile(r"\d+\.\d+\Z")
 
 def _name(text: str) -> str:
     if not _NAME.match(text):
-        raise ValueError("a name has lower-case letters, digits, '-', '_' and '.' only")
+        raise ValueError("a name has lower-case letters and digits, with '-', '_' or '.' inside")
     return text
 
 
@@ -72,7 +81,7 @@ def _preimage(text: str) -> str:
 def _target(text: str) -> str:
     if not text.strip("/") or text.endswith("/"):
         raise ValueError("a target is the path of a file")
-    if any(character in text for character in "\0\n\r"):
+    if _CONTROL.search(text):
         raise ValueError("a target has no control characters")
     if ".." in text.split("/"):
         raise ValueError("a target may not leave its root; write it without '..'")
@@ -82,13 +91,15 @@ def _target(text: str) -> str:
 def _inside(text: str) -> str:
     if text.startswith("/") or ".." in text.split("/") or posixpath.normpath(text) == ".":
         raise ValueError("a file of the module is named relative to the module's folder")
+    if _CONTROL.search(text):
+        raise ValueError("a file of the module has no control characters in its name")
     return text
 
 
 def _absolute(text: str) -> str:
     if not text.startswith("/") or ".." in text.split("/"):
         raise ValueError("not an absolute path of the image")
-    return posixpath.normpath(text)
+    return posixpath.normpath("/" + text.lstrip("/"))  # "//" at the start would be kept
 
 
 def _label(text: str) -> str:
@@ -104,12 +115,22 @@ def _repository(text: str) -> str:
     return reference.repository
 
 
+def _some(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not items:
+        raise ValueError("the list is empty")
+    return items
+
+
 Name = Annotated[str, AfterValidator(_name)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 Label = Annotated[str, AfterValidator(_label)]
 Version = Annotated[str, AfterValidator(_version)]
 PlatformText = Annotated[str, AfterValidator(_platform)]
-Preimages = Annotated[tuple[Annotated[str, AfterValidator(_preimage)], ...], Field(min_length=1)]
+# Not min_length, which also complains of a list whose only item is wrong.
+_SOME = Field(json_schema_extra={"minItems": 1})
+Preimages = Annotated[
+    tuple[Annotated[str, AfterValidator(_preimage)], ...], AfterValidator(_some), _SOME
+]
 TargetText = Annotated[str, AfterValidator(_target)]
 Inside = Annotated[str, AfterValidator(_inside)]
 Absolute = Annotated[str, AfterValidator(_absolute)]
@@ -149,8 +170,8 @@ class ImageSpec(_Document):
 
     base: str | None = None
     extends: str | None = None
-    modules: tuple[str, ...] = ()
-    retired: tuple[str, ...] = ()
+    modules: tuple[Name, ...] = ()
+    retired: tuple[Name, ...] = ()
     repository: Annotated[str, AfterValidator(_repository)] | None = None
     knobs: dict[EnvName, str] = {}
     env: dict[EnvName, str] = {}
@@ -158,7 +179,7 @@ class ImageSpec(_Document):
     entrypoint: tuple[str, ...] | None = None
     cmd: tuple[str, ...] | None = None
     workdir: Absolute | None = None
-    cache_namespace: bool | None = None
+    cache_namespace: StrictBool | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> ImageSpec:
@@ -226,7 +247,7 @@ class KnobSpec(_Document):
     """`[[knob]]`: an environment variable with its allowed values."""
 
     name: EnvName
-    values: Annotated[tuple[str, ...], Field(min_length=1)]
+    values: Annotated[tuple[str, ...], AfterValidator(_some), _SOME]
     default: str
     summary: str = ""
 
@@ -267,9 +288,9 @@ class GateSpec(_Document):
     """A bound on one metric of an experiment, absolute or against the control arm."""
 
     metric: str
-    at_least: float | None = None
-    at_most: float | None = None
-    within_percent: Annotated[float, Field(gt=0)] | None = None
+    at_least: StrictFloat | None = None
+    at_most: StrictFloat | None = None
+    within_percent: Annotated[StrictFloat, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _bounded(self) -> GateSpec:
@@ -283,7 +304,7 @@ class ExperimentSpec(_Document):
 
     hypothesis: str
     arms: dict[Name, Arm]
-    gates: Annotated[tuple[GateSpec, ...], Field(min_length=1)]
+    gates: Annotated[tuple[GateSpec, ...], AfterValidator(_some), _SOME]
     bracket: tuple[str, ...] = ()
 
     @model_validator(mode="after")
@@ -300,8 +321,8 @@ class ModuleFile(_Document):
     schema_: Literal[1] = Field(alias="schema")
     name: Name
     summary: str
-    requires: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
+    requires: tuple[Name, ...] = ()
+    conflicts: tuple[Name, ...] = ()
     patch: tuple[PatchSpec, ...] = ()
     add: tuple[AddSpec, ...] = ()
     replace: tuple[ReplaceSpec, ...] = ()
@@ -315,7 +336,7 @@ class ModuleFile(_Document):
 
     def checks(self) -> list[tuple[tuple[str | int, ...], str]]:
         """Return the faults between the tables of the file, as (place, message)."""
-        return [*self._repeated_knobs(), *self._unknown_knobs(), *self._repeated_preimages()]
+        return [*self._repeated_knobs(), *self._wrong_values(), *self._repeated_preimages()]
 
     def _repeated_knobs(self) -> list[tuple[tuple[str | int, ...], str]]:
         seen: set[str] = set()
@@ -326,19 +347,23 @@ class ModuleFile(_Document):
             seen.add(knob.name)
         return faults
 
-    def _unknown_knobs(self) -> list[tuple[tuple[str | int, ...], str]]:
+    def _wrong_values(self) -> list[tuple[tuple[str | int, ...], str]]:
         values = {knob.name: knob.values for knob in self.knob}
         arms: list[tuple[tuple[str | int, ...], Any]] = [
             (("marker", number, "when"), marker.when) for number, marker in enumerate(self.marker)
         ]
         if self.effect is not None:
             arms += [(("effect", "arms", at), arm) for at, arm in enumerate(self.effect.arms)]
+        for number, experiment in enumerate(self.experiment):
+            arms += [
+                (("experiment", number, "arms", name), arm) for name, arm in experiment.arms.items()
+            ]
         faults: list[tuple[tuple[str | int, ...], str]] = []
         for place, arm in arms:
             for knob, value in arm.items():
                 if knob in values and value not in values[knob]:
                     message = f"{knob} takes {', '.join(values[knob])}, not {value!r}"
-                    faults.append((place, message))
+                    faults.append(((*place, knob), message))
         return faults
 
     def _repeated_preimages(self) -> list[tuple[tuple[str | int, ...], str]]:

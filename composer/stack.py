@@ -4,9 +4,9 @@ Each module writes its edits against the file as *it* knows it: the base's, or t
 modules it requires leave. A line keeps its identity through all edits of other lines, so every
 edit is found again in the file as it stands, whatever the order, without searching for text.
 
-Two edits of modules that do not know each other collide when they touch the same base lines,
-when both insert at one point, or when one inserts at the edge of what the other replaced: then
-the order would decide. Lines that merely neighbour each other do not collide.
+Two edits of modules that do not know each other collide when they touch the same lines, when
+both insert at one point, or when one inserts at the edge of what the other replaced: then the
+order would decide. Replaced ranges that merely neighbour each other do not collide.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ class Line:
     origin: str = ""
 
 
-# A point between two neighbouring lines of some view; None is the file's start or end.
-Gap = tuple[Line | None, Line | None]
+# Modules that inserted directly above or below a line, as they saw it. Above None is the file's
+# end, below None its start.
+Filled = Mapping[Line | None, tuple[str, ...]]
 
 
 class Collision(Exception):  # noqa: N818 - a result that callers turn into a fault
@@ -44,13 +45,14 @@ class Collision(Exception):  # noqa: N818 - a result that callers turn into a fa
 class Text:
     """A file's lines at one point.
 
-    gone: lines replaced or removed -> the module that did. filled: gaps that a module inserted
-    into -> the module; a gap stays filled when a later module takes the inserted lines out.
+    gone: lines replaced or removed -> the module that did. above, below: lines -> the modules
+    that inserted there; they stay when a later module takes the inserted lines out.
     """
 
     lines: tuple[Line, ...]
     gone: Mapping[Line, str] = field(default_factory=dict)
-    filled: Mapping[Gap, str] = field(default_factory=dict)
+    above: Filled = field(default_factory=dict)
+    below: Filled = field(default_factory=dict)
 
     @classmethod
     def of(cls, lines: Iterable[bytes], origin: str = "") -> Text:
@@ -70,37 +72,45 @@ class Text:
         """
         position = {line: number for number, line in enumerate(self.lines)}
         lines = list(self.lines)
-        gone, filled = dict(self.gone), dict(self.filled)
+        gone, above, below = dict(self.gone), dict(self.above), dict(self.below)
         placed = [(*self._place(step.view, edit, position), edit) for edit in step.edits]
         pairs = sorted(zip(placed, step.lines, strict=True), key=lambda one: one[0][:2])
         for (start, end, edit), new in reversed(pairs):
             gone.update((line, step.origin) for line in lines[start:end])
             lines[start:end] = new
-            if edit.start == edit.end:
-                filled[step.view.gap(edit.start)] = step.origin
-        return Text(tuple(lines), gone, filled)
+            if start == end:
+                before, after = step.view.around(edit.start)
+                below[before] = (*below.get(before, ()), step.origin)
+                above[after] = (*above.get(after, ()), step.origin)
+        return Text(tuple(lines), gone, above, below)
 
-    def gap(self, at: int) -> Gap:
-        """Return the point before line `at`."""
+    def around(self, at: int) -> tuple[Line | None, Line | None]:
+        """Return the lines before and after the point above line `at`."""
         before = self.lines[at - 1] if at else None
         return before, self.lines[at] if at < len(self.lines) else None
 
     def _place(self, view: Text, edit: Edit, position: Mapping[Line, int]) -> tuple[int, int]:
         """Return where in this text the edit's range lies."""
-        before, after = view.gap(edit.start)
-        pure = edit.start == edit.end
-        touched = (before, after) if pure else view.lines[edit.start : edit.end]
-        for line in touched:
+        touched = view.lines[edit.start : edit.end]
+        before, after = view.around(edit.start)
+        for line in touched or (before, after):
             if line is not None and line not in position:
                 raise Collision(edit, self.gone[line])
-        for at in range(edit.start, edit.end + 1):
-            gap = view.gap(at)
-            if gap in self.filled and gap not in view.filled:
-                raise Collision(edit, self.filled[gap])
-        if pure:
-            start = 0 if before is None else position[before] + 1
-            return start, start
-        return position[view.lines[edit.start]], position[view.lines[edit.end - 1]] + 1
+        for line in touched:
+            self._check(self.above, view.above, line, edit)
+            self._check(self.below, view.below, line, edit)
+        if touched:
+            return position[touched[0]], position[touched[-1]] + 1
+        self._check(self.below, view.below, before, edit)
+        start = 0 if before is None else position[before] + 1
+        return start, start
+
+    @staticmethod
+    def _check(filled: Filled, seen: Filled, line: Line | None, edit: Edit) -> None:
+        """Raise where a module that the edit's view has not seen inserted beside `line`."""
+        for module in filled.get(line, ()):
+            if module not in seen.get(line, ()):
+                raise Collision(edit, module)
 
 
 @dataclass(frozen=True, slots=True)

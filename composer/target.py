@@ -41,7 +41,8 @@ class Target:
     # module -> its step on a view, or the state it leaves whatever was there
     steps: dict[str, Step | State] = field(default_factory=dict)
     seen: dict[str, frozenset[str]] = field(default_factory=dict)
-    broken: set[str] = field(default_factory=set)
+    # module whose change of this file is refused -> the preimages that it names
+    broken: dict[str, frozenset[Digest]] = field(default_factory=dict)
     _states: dict[frozenset[str], State] = field(default_factory=dict)
 
     def state(self, names: frozenset[str]) -> State:
@@ -49,6 +50,12 @@ class Target:
         if names not in self._states:
             self._states[names] = self._replay(names)
         return self._states[names]
+
+    def add(self, module: str, step: Step | State, seen: frozenset[str], after: State) -> None:
+        """Keep what a module does, from the view `seen`, and the file as it stands after it."""
+        self.steps[module] = step
+        self.seen[module] = seen
+        self._states[frozenset(self.steps)] = after
 
     def _replay(self, names: frozenset[str]) -> State:
         state = self.base
@@ -62,13 +69,13 @@ class Target:
         return self.state(frozenset(self.steps))
 
     def views(self, required: frozenset[str]) -> Iterator[frozenset[str]]:
-        """Yield what a module with these transitive requirements may be written against."""
-        yield frozenset()
+        """Yield what a module with these transitive requirements may be written against.
+
+        Each view once; the last one has seen the most.
+        """
         known = [name for name in self.steps if name in required]
-        for name in known:
-            yield self.seen[name] | {name}
-        if len(known) > 1:
-            yield frozenset(known)
+        results = (self.seen[name] | {name} for name in known)
+        yield from dict.fromkeys([frozenset(), *results, frozenset(known)])
 
 
 def patched(text: Text) -> State:

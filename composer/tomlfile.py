@@ -1,15 +1,17 @@
 """TOML text with the line of every key, and faults that point at it.
 
-The standard parser gives values without positions, so `_scan` finds the statements a second
-time; it needs to know strings and brackets only well enough to skip them.
+The standard parser gives values without positions, so `_Scanner` walks the text a second time,
+when a line is first asked for; it only has to know where a value ends.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import Fault, InputError
@@ -25,28 +27,33 @@ Location = tuple[str | int, ...]
 _Model = TypeVar("_Model", bound="BaseModel")
 
 _KEY = re.compile(r"""[ \t]*([A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*(\.?)""")
-_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_VALUE_PIECE = re.compile(
+_BLANK = re.compile(r"(?:[ \t\n]+|#[^\n]*)*")
+_SCALAR = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\''
-    r"|#[^\n]*|[\[\]{}\n]|[^\[\]{}\n#\"']+",
+    r"|[^,\]}#\n]+",
     re.DOTALL,
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TomlFile:
-    """A parsed file. `shown` is how messages name it; `lines` count from 1."""
+    """A parsed file. `shown` is how messages name it; `text` has LF line ends only."""
 
     shown: str
     data: Mapping[str, Any]
-    lines: Mapping[Location, int]
+    text: str = field(repr=False)
+
+    @cached_property
+    def lines(self) -> Mapping[Location, int]:
+        """The line, from 1, of every table, key and element of an array."""
+        return _Scanner(self.text).lines()
 
     def at(self, location: Location) -> str:
         """Return `file:line key` of a place, the nearest enclosing one that has a line."""
         line = next(
             (
                 self.lines[location[:length]]
-                for length in range(len(location), -1, -1)
+                for length in range(len(location), 0, -1)
                 if location[:length] in self.lines
             ),
             1,
@@ -76,83 +83,118 @@ def parse(raw: bytes, shown: str) -> TomlFile:
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise InputError.of(
-            "the file is not UTF-8 text", where=f"{shown}:{line}", found=str(error.reason)
+            "the file is not UTF-8 text", where=f"{shown}:{line}", found=error.reason
         ) from error
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number or a nesting beyond Python's limits
         found = re.search(r"\(at line (\d+), column \d+\)", str(error))
-        line = int(found[1]) if found else text.count("\n") + 1
+        end = text.count("\n") + 1 if "end of document" in str(error) else 0
+        line = int(found[1]) if found else end
         raise InputError.of(
             "the file is not valid TOML",
-            where=f"{shown}:{line}",
+            where=f"{shown}:{line}" if line else shown,
             found=re.sub(r" \(at [^)]*\)$", "", str(error)),
         ) from error
-    return TomlFile(shown, data, dict(_scan(text)))
+    return TomlFile(shown, data, text)
 
 
-def _scan(text: str) -> Iterator[tuple[Location, int]]:
-    """Yield the place of every table, array element and key of a valid document."""
-    tables: dict[Location, int] = {}  # arrays of tables -> index of their last element
-    prefix: Location = ()
-    position = 0
-    while (position := _end(_BLANK, text, position)) < len(text):
-        line = text.count("\n", 0, position) + 1
-        if text.startswith("[", position):
-            array = text.startswith("[[", position)
-            path, position = _keys(text, position + 1 + array)
-            prefix = _place(path, tables, append=array)
-            yield prefix, line
-            position = text.find("]" * (1 + array), position) + 1 + array
-        else:
-            path, position = _keys(text, position)
-            for length in range(1, len(path) + 1):
-                yield prefix + path[:length], line
-            position = _skip_value(text, position + 1)
+class _Scanner:
+    """Walks a valid document and notes the line of each place."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.stated: dict[Location, int] = {}
+        self.implied: dict[Location, int] = {}  # `a` of `[a.b]` and `a.b = 1`
+        self.last: dict[Location, int] = {}  # arrays of tables -> index of their last element
+        self.counted, self.line = 0, 1
 
-def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
-    match = pattern.match(text, position)
-    return match.end() if match else position
+    def lines(self) -> dict[Location, int]:
+        table: Location = ()
+        while self._next():
+            if self.text.startswith("[", self.at):
+                table = self._header()
+            else:
+                self._pair(table)
+        return {**self.implied, **self.stated}
 
+    def _next(self) -> str:
+        """Go to the next character that says something and return it."""
+        self._skip(_BLANK)
+        return self.text[self.at : self.at + 1]
 
-def _keys(text: str, position: int) -> tuple[tuple[str, ...], int]:
-    keys = []
-    while match := _KEY.match(text, position):
-        position = match.end()
-        key = match[1]
-        if key[0] in "\"'":
-            key = str(tomllib.loads(f"k = {key}")["k"])
-        keys.append(key)
-        if not match[2]:
-            break
-    return tuple(keys), position
+    def _skip(self, pattern: re.Pattern[str]) -> None:
+        if match := pattern.match(self.text, self.at):
+            self.at = match.end()
 
+    def _note(self, place: Location) -> None:
+        self.line += self.text.count("\n", self.counted, self.at)
+        self.counted = self.at
+        self.stated.setdefault(place, self.line)
+        for length in range(1, len(place)):
+            self.implied.setdefault(place[:length], self.line)
 
-def _place(path: tuple[str, ...], tables: dict[Location, int], *, append: bool) -> Location:
-    place: Location = ()
-    for part in path[:-1]:
-        place = (*place, part)
-        if place in tables:
-            place = (*place, tables[place])
-    place = (*place, path[-1])
-    if append:
-        tables[place] = tables.get(place, -1) + 1
-        place = (*place, tables[place])
-    return place
+    def _header(self) -> Location:
+        brackets = 2 if self.text.startswith("[[", self.at) else 1
+        self.at += brackets
+        *above, key = self._keys()
+        place: Location = ()
+        for part in above:
+            place = (*place, part)
+            if place in self.last:
+                place = (*place, self.last[place])
+        place = (*place, key)
+        if brackets == 2:
+            self.last[place] = self.last.get(place, -1) + 1
+            place = (*place, self.last[place])
+        self._note(place)
+        self.at += brackets
+        return place
 
+    def _pair(self, table: Location) -> None:
+        place = (*table, *self._keys())
+        self._note(place)
+        self.at += 1  # the "="
+        self._value(place)
 
-def _skip_value(text: str, position: int) -> int:
-    depth = 0
-    while match := _VALUE_PIECE.match(text, position):
-        position = match.end()
-        piece = match[0]
-        depth += (piece in "[{") - (piece in "]}")
-        if piece == "\n" and depth <= 0:
-            break
-    return position
+    def _keys(self) -> tuple[str, ...]:
+        keys = []
+        while match := _KEY.match(self.text, self.at):
+            self.at = match.end()
+            key = match[1]
+            if key[0] in "\"'":
+                key = str(tomllib.loads(f"k = {key}")["k"])
+            keys.append(key)
+            if not match[2]:
+                break
+        return tuple(keys)
+
+    def _value(self, place: Location) -> None:
+        match self._next():
+            case "[":
+                self._items(place, "]")
+            case "{":
+                self._items(place, "}")
+            case _:
+                self._skip(_SCALAR)
+
+    def _items(self, place: Location, close: str) -> None:
+        """Walk an array or an inline table."""
+        self.at += 1
+        number = 0
+        while self._next() != close:
+            if close == "}":
+                self._pair(place)
+            else:
+                self._note((*place, number))
+                self._value((*place, number))
+            number += 1
+            if self._next() == ",":
+                self.at += 1
+        self.at += 1
 
 
 def validate(file: TomlFile, model: type[_Model]) -> _Model:
@@ -169,9 +211,23 @@ def validate(file: TomlFile, model: type[_Model]) -> _Model:
         raise InputError(*_faults(file, model, error)) from error
 
 
+# What pydantic's texts say in terms of Python, or of another version's wording.
+_WORDS = {
+    "bool_type": "true or false is needed, without quotes",
+    "dict_type": "a table is needed",
+    "float_type": "a number is needed",
+    "int_type": "a whole number is needed",
+    "model_type": "a table is needed",
+    "string_type": "a text in quotes is needed",
+    "tuple_type": "a list is needed",
+}
+
+
 def _faults(file: TomlFile, model: type[BaseModel], error: ValidationError) -> Iterator[Fault]:
     for detail in error.errors(include_url=False):
         location: Location = tuple(detail["loc"])
+        if location[-1:] == ("[key]",):  # the key itself is wrong, not its value
+            location = location[:-1]
         where = file.at(location)
         match detail["type"]:
             case "extra_forbidden":
@@ -188,19 +244,28 @@ def _faults(file: TomlFile, model: type[BaseModel], error: ValidationError) -> I
 
 
 def _value_fault(detail: ErrorDetails, where: str) -> Fault:
-    message = detail["msg"].removeprefix("Value error, ")
+    message = _WORDS.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
     what, _, fix = message.partition("; ")
-    shown = detail["input"]
-    found = repr(shown) if isinstance(shown, str | int | float | bool) else ""
-    return Fault(what=what, where=where, found=found, fix=fix)
+    expected = ""
+    if detail["type"] == "literal_error":
+        what, expected = "not one of the values it takes", str(detail["ctx"]["expected"])
+    return Fault(what=what, where=where, expected=expected, found=_shown(detail["input"]), fix=fix)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, str | int | float) else ""
 
 
 def _known_keys(model: Any, location: Location) -> list[str]:
     """Walk `location` through the models' fields and return the keys allowed there."""
-    for part in location:
-        if isinstance(part, str) and hasattr(model, "model_fields"):
-            model = _field_by_key(model)[part].annotation
-        model = _element(model)
+    parts = list(location)
+    while parts:
+        annotation = _field_by_key(model)[str(parts.pop(0))].annotation
+        if typing.get_origin(annotation) in (dict, tuple):
+            parts = parts[1:]  # a name in the table, or a number in the list
+        model = _model_in(annotation)
     return sorted(_field_by_key(model))
 
 
@@ -208,9 +273,9 @@ def _field_by_key(model: Any) -> dict[str, Any]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def _element(annotation: Any) -> Any:
+def _model_in(annotation: Any) -> Any:
     """Return the model inside `tuple[M, ...]`, `dict[str, M]` or `M | None`."""
     while not hasattr(annotation, "model_fields"):
-        arguments = [one for one in annotation.__args__ if one not in (type(None), str, ...)]
+        arguments = [one for one in typing.get_args(annotation) if one not in (type(None), ...)]
         annotation = arguments[-1]
     return annotation

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import fingerprint, history, unchanged, wheelhouse
-from .base import WheelBase, wheel_target
+from . import fingerprint, unchanged
+from .base import WheelBase, glibc_of, wheel_target
 from .errors import CheckFailedError, Fault, InputError, IntegrityError
 from .lock import Lock, LockedBase, LockedWheel, differences, dump, load, lock_of
 from .oci.archive import write_archive
@@ -24,7 +24,7 @@ from .oci.platform import Platform
 from .places import lock_path
 from .plan import Plan, plan, settings
 from .project import ImageDefinition, Project
-from .wheelhouse import WheelPin
+from .wheelpin import WheelPin
 
 __all__ = ["Choice", "Resolved", "answer", "build", "check", "lock", "read_lock"]
 
@@ -112,6 +112,8 @@ def check(
     Raises:
         CheckFailedError: a lock is missing or stale, or a module was lost.
     """
+    from . import history
+
     faults: list[Fault] = []
     for image in images:
         one = _resolve(project, layout, image, Choice())
@@ -309,14 +311,27 @@ class _Base:
         self.epoch = None if choice.forget_epoch else choice.epoch
         if self.epoch is None and not choice.forget_epoch:
             self.epoch = recorded
-        usable = old.base.wheels if old is not None and not choice.upgrade_base else ()
-        if choice.locked and old is not None:
-            usable = old.base.wheels
-        self.pins = {name: self._pins(name, usable) for name in sorted(self.spec.platforms)}
+        self.pins = {
+            name: self._pins(name, self._recorded(old, choice))
+            for name in sorted(self.spec.platforms)
+        }
+
+    def _recorded(self, old: Lock | None, choice: Choice) -> Sequence[LockedWheel]:
+        """Return the recorded wheels that may still be used."""
+        if old is None or choice.upgrade_base:
+            return ()
+        if (old.base.python, old.base.glibc) == (self.spec.python, glibc_of(self.spec)):
+            return old.base.wheels
+        return [
+            one
+            for one in old.base.wheels
+            if wheel_target(self.spec, Platform.parse(one.platform), self.where).accepts(
+                one.filename
+            )
+        ]
 
     def _pins(self, platform: str, recorded: Sequence[LockedWheel]) -> tuple[WheelPin, ...]:
         """Keep the pins that still answer to a requirement; resolve the rest."""
-        target = wheel_target(self.spec, Platform.parse(platform))
         known = {
             one.requirement: WheelPin(
                 requirement=one.requirement,
@@ -327,11 +342,14 @@ class _Base:
                 size=one.size,
             )
             for one in recorded
-            if one.platform == platform and target.accepts(one.filename)
+            if one.platform == platform
         }
         missing = [one for one in self.spec.wheels if one not in known]
         if missing:
-            found = wheelhouse.resolve(missing, target, self.layout, where=self.where)
+            from . import wheelhouse
+
+            target = wheel_target(self.spec, Platform.parse(platform), self.where)
+            found = wheelhouse.resolve(missing, target, self.layout)
             known.update({pin.requirement: pin for pin in found})
         return tuple(known[one] for one in self.spec.wheels)
 
@@ -362,6 +380,8 @@ class _Base:
             digest=str(digest),
             epoch=epoch,
             source_date_epoch=self.epoch,
+            python=self.spec.python or "",
+            glibc=glibc_of(self.spec),
             wheels=tuple(
                 LockedWheel(
                     platform=platform,

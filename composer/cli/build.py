@@ -51,6 +51,8 @@ def command(
     The lock is written when there is none and refreshed when the project has changed, unless
     --locked is given. What the base is pinned to moves with --upgrade-base only.
     """
+    if locked and upgrade_base:
+        raise click.UsageError("--locked keeps what --upgrade-base would move: give one of them")
     root = find_root((project or Path()).absolute())
     question = unchanged.Question(root, image, ",".join(platforms))
     found = None

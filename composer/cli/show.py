@@ -9,6 +9,7 @@ import click
 
 from ..errors import InputError
 from ..places import find_root, lock_path
+from .render import note
 
 if TYPE_CHECKING:
     from ..report import Node
@@ -33,6 +34,9 @@ def command(project: Path | None, *, images: tuple[str, ...], as_json: bool) -> 
     loaded = projects.load(root)
     for image in images or loaded.images:
         lock = read_lock(root, image)
+        if lock is None and not images:
+            note(f"image {image} has no lock yet; run `compose lock {image}`")
+            continue
         if lock is None:
             loaded.image(image)  # an unknown name has an error of its own
             raise InputError.of(

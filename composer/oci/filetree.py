@@ -87,24 +87,70 @@ class LayerTable:
     def of(cls, members: Iterable[tuple[str, Entry]]) -> LayerTable:
         """Sort the members of a layer's archive, in their order, into a table.
 
-        A later member of the same path wins, as in any extraction.
+        A later member of the same path wins, as in any extraction, and one below a symbolic
+        link of the same layer goes where the link leads.
 
         Raises:
-            PathError: a name that leaves the root.
+            PathError: a name that leaves the root, or a whiteout that names nothing.
         """
-        entries: dict[str, Entry] = {}
-        whiteouts: set[str] = set()
-        opaque: set[str] = set()
+        reader = _LayerReader()
         for name, entry in members:
-            path = normalise(name)
-            parent, base = posixpath.split(path)
-            if base == OPAQUE:
-                opaque.add(parent)
-            elif base.startswith(WHITEOUT):
-                whiteouts.add(posixpath.join(parent, base.removeprefix(WHITEOUT)))
-            elif path:
-                entries[path] = entry
-        return cls(entries, frozenset(whiteouts), frozenset(opaque))
+            reader.add(name, entry)
+        return cls(reader.entries, frozenset(reader.whiteouts), frozenset(reader.opaque))
+
+
+@dataclass(slots=True)
+class _LayerReader:
+    """Extracts an archive in its order, so that the table's own order says nothing."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    whiteouts: set[str] = field(default_factory=set)
+    opaque: set[str] = field(default_factory=set)
+    parents: set[str] = field(default_factory=set)  # every directory that something lies in
+    followed: dict[str, str] = field(default_factory=dict)  # a parent as written -> resolved
+
+    def add(self, name: str, entry: Entry) -> None:
+        path = self._follow(normalise(name))
+        parent, base = posixpath.split(path)
+        if base == OPAQUE:
+            self.opaque.add(parent)
+        elif base.startswith(WHITEOUT):
+            self.whiteouts.add(posixpath.join(parent, _whited_out(path, base)))
+        elif path and entry.kind == "h":
+            self._place(path, entry._replace(link=self._follow(normalise(entry.link))))
+        elif path:
+            self._place(path, entry)
+
+    def _follow(self, path: str) -> str:
+        """Return `path` with the links among its parents followed."""
+        parent, name = posixpath.split(path)
+        if parent not in self.followed:
+            self.followed[parent] = real = resolve(self.entries.get, parent)
+            if (above := self.entries.get(real)) and not above.is_dir:
+                raise PathError(f"/{real} is not a directory, and has {name!r} in it")
+        found = self.followed[parent]
+        return path if found == parent else posixpath.join(found, name)
+
+    def _place(self, path: str, entry: Entry) -> None:
+        if entry.kind == "l" or path in self.entries or path in self.parents:
+            self.followed.clear()
+        if not entry.is_dir and path in self.parents:
+            below = f"{path}/"
+            for name in [name for name in self.entries if name.startswith(below)]:
+                del self.entries[name]
+        parent = posixpath.dirname(path)
+        while parent and parent not in self.parents:
+            self.parents.add(parent)
+            parent = posixpath.dirname(parent)
+        self.entries[path] = entry
+
+
+def _whited_out(path: str, base: str) -> str:
+    name = base.removeprefix(WHITEOUT)
+    # layer.md: "A `.wh.` file, without a basename to delete, is invalid"
+    if name in ("", ".", ".."):
+        raise PathError(f"the whiteout {path!r} names nothing")
+    return name
 
 
 def normalise(path: str) -> str:
@@ -148,23 +194,28 @@ class Tree:
                 self._remove(posixpath.join(path, name))
         for path in layer.whiteouts:
             self._remove(path)
-        linked = {normalise(one.link) for one in layer.entries.values() if one.kind == "h"}
+        links = []
         for path, entry in layer.entries.items():
-            placed = entry
-            if entry.kind == "h" or path in linked:
-                placed = self._linked(layer, path, entry, number)
-            self._put(path, placed)
+            if entry.kind == "h":
+                links.append(path)
+            else:
+                self._put(path, entry)
+        for path in links:  # last: their targets are there, whatever the table's order
+            self._put(path, self._linked(layer, path, number))
 
-    def _linked(self, layer: LayerTable, path: str, entry: Entry, number: int) -> Entry:
-        seen = {path}
-        while entry.kind == "h":
-            path = normalise(entry.link)
-            target = layer.entries.get(path) or self.entries.get(path)
-            if target is None or path in seen:
-                raise PathError(f"hard link to {entry.link!r}, which the image does not have")
+    def _linked(self, layer: LayerTable, link: str, number: int) -> Entry:
+        """Return the entry of the hard link at `link`, and give its target the same inode."""
+        path, seen = link, {""}
+        while (entry := layer.entries.get(path)) and entry.kind == "h" and path not in seen:
             seen.add(path)
-            entry = target
-        return entry._replace(inode=f"{number}:{path}")
+            path = normalise(entry.link)
+        target = self.entries.get(path)
+        if target is None or target.is_dir or path in seen:
+            to = layer.entries[link].link
+            raise PathError(f"/{link} is a hard link to {to!r}, which is no file of the image")
+        if not target.inode:
+            target = self.entries[path] = target._replace(inode=f"{number}:{path}")
+        return target
 
     def _put(self, path: str, entry: Entry) -> None:
         parent, name = posixpath.split(path)

@@ -16,10 +16,12 @@ from .encoding import StoredGzip
 from .filetree import WHITEOUT, Entry
 from .manifest import Descriptor
 from .mediatype import Family
+from .worker import Worker
 
 __all__ = ["Layer", "Member", "encode_layer", "tar", "whiteout"]
 
 _RECORD = 512
+_BATCH = 1024 * 1024
 _PAX_NAME = b"././@PaxHeader"
 
 
@@ -58,24 +60,56 @@ def whiteout(path: str, mtime: int) -> Member:
 def encode_layer(members: Iterable[Member], emit: Callable[[bytes | memoryview], object]) -> Layer:
     """Write the gzip form of a layer through `emit`, piece by piece, and return what it is.
 
+    A layer of more than 1 MiB is hashed and emitted by a thread of its own while its members
+    are read; all calls of `emit` are in order, and have ended when this returns or raises.
+
     Raises:
         ValueError: members out of order, or content of another size than its entry says.
     """
-    diff_id, digest, size = hashlib.sha256(), hashlib.sha256(), 0
-    encoder = StoredGzip()
+    encoding = _Encoding(emit)
+    batches = _batches(tar(members))
+    encoding.write(next(batches))
+    with Worker(encoding.write) as worker:
+        for batch in batches:
+            worker.put(batch)
+    return encoding.finish()
 
-    def write(pieces: Iterable[bytes | memoryview]) -> None:
-        nonlocal size
-        for piece in pieces:
-            digest.update(piece)
-            size += len(piece)
-            emit(piece)
 
-    for chunk in tar(members):
-        diff_id.update(chunk)
-        write(encoder.encode(chunk))
-    write(encoder.finish())
-    return Layer(Digest("sha256", diff_id.hexdigest()), Digest("sha256", digest.hexdigest()), size)
+class _Encoding:
+    """The two hashes of a layer and its encoded form on its way out."""
+
+    def __init__(self, emit: Callable[[bytes | memoryview], object]) -> None:
+        self._emit = emit
+        self._encoder = StoredGzip()
+        self._diff_id, self._digest = hashlib.sha256(), hashlib.sha256()
+        self._size = 0
+
+    def write(self, batch: bytes) -> None:
+        self._diff_id.update(batch)
+        self._out(self._encoder.encode(batch))
+
+    def finish(self) -> Layer:
+        self._out(self._encoder.finish())
+        diff_id, digest = self._diff_id.hexdigest(), self._digest.hexdigest()
+        return Layer(Digest("sha256", diff_id), Digest("sha256", digest), self._size)
+
+    def _out(self, pieces: Iterable[bytes | memoryview]) -> None:
+        # In one piece: each hash or write lets other threads in, and may wait to go on.
+        data = b"".join(pieces)
+        self._digest.update(data)
+        self._size += len(data)
+        self._emit(data)
+
+
+def _batches(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in pieces of about `_BATCH`, the last one of any size."""
+    held = bytearray()
+    for chunk in chunks:
+        held += chunk
+        if len(held) >= _BATCH:
+            yield bytes(held)
+            held.clear()
+    yield bytes(held)
 
 
 def tar(members: Iterable[Member]) -> Iterator[bytes]:
@@ -116,7 +150,7 @@ def _headers(member: Member) -> bytes:
         ("size", size, 0o77777777777),
         ("uid", entry.uid, 0o7777777),
     ):
-        if value > limit:
+        if not 0 <= value <= limit:  # a base's directory may be older than 1970
             records.append((key, str(value).encode()))
     for key, text in entry.xattrs:
         records.append((f"SCHILY.xattr.{key}", text.encode("utf-8", "surrogateescape")))
@@ -147,7 +181,7 @@ def _ustar(name: bytes, entry: Entry, size: int, kind: bytes) -> bytes:
         (108, 8, min(entry.uid, 0o7777777)),
         (116, 8, min(entry.gid, 0o7777777)),
         (124, 12, min(size, 0o77777777777)),
-        (136, 12, min(entry.mtime, 0o77777777777)),
+        (136, 12, min(max(entry.mtime, 0), 0o77777777777)),
     ):
         header[offset : offset + width] = b"%0*o\0" % (width - 1, value)
     header[148:157] = b" " * 8 + kind

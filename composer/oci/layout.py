@@ -13,24 +13,26 @@ import errno
 import fcntl
 import hashlib
 import os
-import tempfile
+import shlex
+import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ..errors import IntegrityError, UnreachableError
 from .digest import Digest
-from .manifest import Descriptor, Index
+from .manifest import Descriptor, Index, canonical_json, parse_json
 from .mediatype import OCI
 
-__all__ = ["REF_NAME", "Layout", "atomic_write", "reading", "sync_directory"]
+__all__ = ["REF_NAME", "Layout", "atomic_write", "reading", "storage_errors", "sync_directory"]
 
 REF_NAME = "org.opencontainers.image.ref.name"
 _LAYOUT_FILE = b'{"imageLayoutVersion":"1.0.0"}'
 _CHUNK = 1024 * 1024
-_ABANDONED = 60.0  # seconds after which an unlocked file in ingest/ has lost its writer
+_ABANDONED = 60.0  # seconds after which an unlocked temporary file has lost its writer
+_ADVICE = ", or set COMPOSE_STORE to another directory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Layout:
             UnreachableError: the store does not hold it, or it cannot be read.
             IntegrityError: the bytes are not those of `digest`.
         """
-        with self.open(digest) as file:
+        with self.open(digest) as file, _reading_errors(self.path(digest)):
             data = file.read(limit + 1)
         if len(data) > limit:
             raise IntegrityError.of(f"blob {digest} is larger than {limit} bytes")
@@ -76,12 +78,14 @@ class Layout:
         path = self.path(digest)
         try:
             return path.open("rb")
-        except OSError as error:
+        except FileNotFoundError as error:
             raise UnreachableError.of(
                 f"the store does not hold {digest}",
                 where=str(path),
                 found=error.strerror or str(error),
             ) from error
+        except OSError as error:
+            raise _unreadable(path, error) from error
 
     def damaged(self, digest: Digest, found: str) -> IntegrityError:
         """Return the error for a blob whose bytes are not its own."""
@@ -91,7 +95,7 @@ class Layout:
             where=str(path),
             expected=str(digest),
             found=found,
-            fix=f"remove it: rm {path}",
+            fix=f"remove it: rm {shlex.quote(str(path))}",
         )
 
     def put(self, data: bytes) -> Digest:
@@ -109,12 +113,13 @@ class Layout:
         Raises:
             IntegrityError: the stream's digest is not `expected`; nothing is stored.
         """
+        algorithm = expected.algorithm if expected else "sha256"
         with self.ingest() as ingest:
-            content = hashlib.sha256()
+            content = hashlib.new(algorithm)
             for chunk in chunks:
                 content.update(chunk)
                 ingest.write(chunk)
-            digest = Digest("sha256", content.hexdigest())
+            digest = Digest(algorithm, content.hexdigest())
             if expected not in (None, digest):
                 raise IntegrityError.of(
                     "the bytes received are not those asked for",
@@ -126,43 +131,52 @@ class Layout:
 
     @contextlib.contextmanager
     def ingest(self) -> Iterator[Ingest]:
-        """Open a file to write a blob to; it is gone again unless committed."""
-        with _storage_errors(self.root):
-            self._prepare()
-            handle, name = tempfile.mkstemp(dir=self.root / "ingest")
-            fcntl.flock(handle, fcntl.LOCK_EX)  # tells `_sweep` that its writer lives
-            path = Path(name)
-            try:
-                with os.fdopen(handle, "wb", buffering=_CHUNK) as file:
-                    yield Ingest(self, file, path)
-            finally:
-                path.unlink(missing_ok=True)
+        """Open a file to write a blob to; it is gone again unless committed.
+
+        Raises:
+            UnreachableError: the store cannot be written, or the disk is full.
+        """
+        self._prepare()
+        with storage_errors(self.root, _ADVICE):
+            file, path = _create(self.root / "ingest" / "blob")
+        try:
+            yield Ingest(self, file, path)
+        finally:
+            with contextlib.suppress(OSError):  # what is not committed need not reach the disk
+                file.close()
+            path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
         """Hold the lock `name`: two processes do not make the same costly thing at once."""
-        with _storage_errors(self.root):
-            self._prepare()
-            path = self.root / "locks" / name
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        try:
+        self._prepare()
+        with self._locked(name):
             yield
-        finally:
-            os.close(handle)
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        with storage_errors(self.root, _ADVICE):
+            file = (self.root / "locks" / name).open("ab")
+        with file:
+            with storage_errors(self.root, _ADVICE):
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _prepare(self) -> None:
+        with storage_errors(self.root, _ADVICE):
+            # Each time: a layout that another tool made has no ingest/ and no locks/.
+            for name in ("blobs/sha256", "ingest", "locks"):
+                (self.root / name).mkdir(parents=True, exist_ok=True)
         if (self.root / "oci-layout").exists():
             return
-        for name in ("blobs/sha256", "ingest", "locks"):
-            (self.root / name).mkdir(parents=True, exist_ok=True)
-        if not (self.root / "index.json").exists():
-            atomic_write(self.root / "index.json", Index.make(OCI, ()).raw)
-        atomic_write(self.root / "oci-layout", _LAYOUT_FILE)
+        with self._locked("index"):  # or a late comer would empty the index of an early one
+            if not (self.root / "index.json").exists():
+                atomic_write(self.root / "index.json", Index.make(OCI, ()).raw)
+            atomic_write(self.root / "oci-layout", _LAYOUT_FILE)
 
     def sweep(self) -> None:
-        """Remove what writers that were killed have left in `ingest/`."""
-        for path in (self.root / "ingest").glob("*"):
+        """Remove what writers that were killed have left behind."""
+        for path in [*self.root.glob("ingest/*"), *self.root.glob(".*.tmp-*")]:
             with contextlib.suppress(OSError), path.open("rb") as file:
                 if time.time() - path.stat().st_mtime > _ABANDONED:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -173,36 +187,46 @@ class Layout:
 
         Raises:
             IntegrityError: `index.json` is damaged.
+            UnreachableError: it cannot be read.
         """
-        path = self.root / "index.json"
-        try:
-            index = Index.parse(path.read_bytes())
-        except FileNotFoundError:
-            return {}
-        except ValueError as error:
-            raise IntegrityError.of(
-                "the store's index.json is damaged", where=str(path), found=str(error)
-            ) from error
+        index = self._index()
         return {
             one.annotations[REF_NAME]: one for one in index.manifests if REF_NAME in one.annotations
         }
 
+    def _index(self) -> Index:
+        path = self.root / "index.json"
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            return Index.make(OCI, ())
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        try:
+            return Index.parse(raw)
+        except ValueError as error:
+            raise IntegrityError.of(
+                "the store's index.json is damaged", where=str(path), found=str(error)
+            ) from error
+
     def tag(self, name: str, descriptor: Descriptor) -> None:
         """Point `name` at a manifest or index whose blobs are all held."""
+        named = replace(descriptor, annotations={**descriptor.annotations, REF_NAME: name})
+        if self.refs().get(name) == named:
+            return
         with self.exclusive("index"):
-            refs = self.refs()
-            named = Descriptor(
-                descriptor.media_type,
-                descriptor.digest,
-                descriptor.size,
-                descriptor.platform,
-                {**descriptor.annotations, REF_NAME: name},
-            )
-            if refs.get(name) == named:
-                return
-            refs[name] = named
-            index = Index.make(OCI, [refs[key] for key in sorted(refs)])
-            atomic_write(self.root / "index.json", index.raw)
+            # What other tools wrote there is kept as it is.
+            document = parse_json(self._index().raw, "index.json")
+            others = [one for one in document["manifests"] if _ref_name(one) not in (None, name)]
+            unnamed = [one for one in document["manifests"] if _ref_name(one) is None]
+            refs = sorted([*others, named.document()], key=lambda one: str(_ref_name(one)))
+            document["manifests"] = [*unnamed, *refs]
+            atomic_write(self.root / "index.json", canonical_json(document))
+
+
+def _ref_name(manifest: Mapping[str, Any]) -> str | None:
+    name: str | None = (manifest.get("annotations") or {}).get(REF_NAME)
+    return name
 
 
 @dataclass(slots=True)
@@ -214,46 +238,60 @@ class Ingest:
     path: Path
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append bytes."""
-        self.file.write(data)
+        """Append bytes.
+
+        Raises:
+            UnreachableError: the disk is full, or cannot be written.
+        """
+        with storage_errors(self.layout.root, _ADVICE):
+            self.file.write(data)
 
     def commit(self, digest: Digest) -> None:
-        """Sync and move the file to where `digest`, which is its content's, belongs."""
+        """Sync and move the file to where `digest`, which is its content's, belongs.
+
+        Raises:
+            UnreachableError: the disk is full, or cannot be written.
+        """
         target = self.layout.path(digest)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self.file.flush()
-        os.fchmod(self.file.fileno(), 0o644 & ~_umask())
-        os.fsync(self.file.fileno())
-        self.path.replace(target)
-        sync_directory(target.parent)
+        with storage_errors(self.layout.root, _ADVICE):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            self.path.replace(target)
+            sync_directory(target.parent)
 
 
-def _umask() -> int:
-    # Reading the umask means setting it; /proc tells without a race between threads.
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("Umask:"):
-            return int(line.split()[1], 8)
-    return 0o022
+def _create(stem: Path) -> tuple[BinaryIO, Path]:
+    """Open a new file beside or below `stem`, locked for as long as its writer lives."""
+    path = stem.with_name(f"{stem.name}.tmp-{os.urandom(8).hex()}")
+    # Not mkstemp, whose files are 0600 whatever the umask says.
+    file = path.open("xb", buffering=_CHUNK)
+    fcntl.flock(file, fcntl.LOCK_EX)  # tells `sweep` to leave it
+    return file, path
 
 
 def atomic_write(path: Path, data: bytes) -> None:
     """Replace the file at `path`: a reader sees the old bytes or the new, never a part.
 
+    A link stays a link to the file that is replaced, and an existing file keeps its mode.
+
     Raises:
         UnreachableError: the directory cannot be written, or the disk is full.
     """
-    with _storage_errors(path.parent):
+    path = path.resolve()
+    with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        file, temporary = _create(path.with_name(f".{path.name}"))
         try:
-            with os.fdopen(handle, "wb") as file:
+            with file:
+                with contextlib.suppress(FileNotFoundError):
+                    os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
                 file.write(data)
                 file.flush()
-                os.fchmod(file.fileno(), 0o666 & ~_umask())
                 os.fsync(file.fileno())
-            Path(name).replace(path)
+            temporary.replace(path)
         finally:
-            Path(name).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         sync_directory(path.parent)
 
 
@@ -267,7 +305,7 @@ def sync_directory(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _storage_errors(where: Path) -> Iterator[None]:
+def storage_errors(where: Path, advice: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -276,10 +314,20 @@ def _storage_errors(where: Path) -> Iterator[None]:
             "the disk is full" if full else "cannot write",
             where=str(error.filename or where),
             found=error.strerror or str(error),
-            fix="free some space, or set COMPOSE_STORE to another file system"
-            if full
-            else "make it writable, or set COMPOSE_STORE to a directory that is",
+            fix=("free some space" if full else "make it writable") + advice,
         ) from error
+
+
+@contextlib.contextmanager
+def _reading_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> UnreachableError:
+    return UnreachableError.of("cannot read", where=str(path), found=error.strerror or str(error))
 
 
 def reading(path: Path, size: int = _CHUNK) -> Callable[[], Iterator[bytes]]:

@@ -8,6 +8,7 @@ Sources: OCI image-spec manifest.md, image-index.md, config.md, descriptor.md.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,15 +26,18 @@ __all__ = [
     "parse_json",
 ]
 
-# image-spec, manifest.md: registries refuse manifests over 4 MiB (distribution-spec).
+# distribution-spec, "Pushing Manifests": registries are to take manifests of up to 4 MiB.
 DOCUMENT_LIMIT = 4 * 1024 * 1024
+_DOCUMENT_TYPES = frozenset(one for family in FAMILIES for one in (family.manifest, family.index))
 
 
 def canonical_json(document: Any) -> bytes:
     """Serialise a document of ours: the same value gives the same bytes."""
-    return json.dumps(
+    text = json.dumps(
         document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    )
+    # A lone surrogate has no UTF-8; Python's escape for it, \udxxx, is JSON's own.
+    return text.encode("utf-8", "backslashreplace")
 
 
 def parse_json(raw: bytes, what: str) -> dict[str, Any]:
@@ -45,7 +49,12 @@ def parse_json(raw: bytes, what: str) -> dict[str, Any]:
     if len(raw) > DOCUMENT_LIMIT:
         raise ValueError(f"{what} has {len(raw)} bytes, more than {DOCUMENT_LIMIT}")
     try:
-        document = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
+        document = json.loads(
+            raw.decode("utf-8"),  # bytes would be guessed at: UTF-16 and a BOM are not JSON to Go
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+        )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{what} is not valid JSON: {error}") from error
     if not isinstance(document, dict):
@@ -62,6 +71,37 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text} is out of range")
+    return number
+
+
+def _strings(value: Any, what: str) -> dict[str, str]:
+    """Read an object of strings, such as annotations: null is an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise ValueError(f"{what} is not an object of strings")
+    return value
+
+
+def _stated_type(document: Mapping[str, Any], media_type: str | None, default: str) -> str:
+    """Return a document's media type: its own word, which its transport must not contradict."""
+    if document.get("schemaVersion", 2) != 2:
+        raise ValueError(f"schemaVersion is {document['schemaVersion']!r}, not 2")
+    # manifest.md: a document that is both a manifest and an index means different things to
+    # different readers (CVE-2021-41190).
+    if "manifests" in document and ("layers" in document or "config" in document):
+        raise ValueError("the document is a manifest and an index at once")
+    stated = document.get("mediaType") or media_type or default
+    if not isinstance(stated, str):
+        raise ValueError(f"mediaType is {stated!r}, not a string")
+    if media_type in _DOCUMENT_TYPES and media_type != stated:
+        raise ValueError(f"the document says {stated}, its descriptor {media_type}")
+    return stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +129,19 @@ class Descriptor:
             raise ValueError(f"{what} lacks mediaType or digest")
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise ValueError(f"{what} has size {size!r}, not a number of bytes")
-        platform = document.get("platform")
+        if not isinstance(platform := document.get("platform") or {}, dict):
+            raise ValueError(f"{what} has a platform that is not an object")
         known = {"mediaType", "digest", "size", "platform", "annotations"}
+        try:
+            parsed = Digest.parse(digest)
+        except ValueError as error:
+            raise ValueError(f"{what}: {error}") from error
         return cls(
             media_type,
-            Digest.parse(digest),
+            parsed,
             size,
-            Platform.of(platform) if isinstance(platform, dict) else None,
-            document.get("annotations") or {},
+            Platform.of(platform) if platform else None,
+            _strings(document.get("annotations"), f"{what}.annotations"),
             {key: value for key, value in document.items() if key not in known},
         )
 
@@ -151,19 +196,17 @@ class Manifest(_Stored):
             ValueError: not an image manifest, or one whose media types mix the two families.
         """
         document = parse_json(raw, "the manifest")
-        stated = document.get("mediaType") or media_type or OCI.manifest
+        stated = _stated_type(document, media_type, OCI.manifest)
         family = family_of_manifest(stated)
         if family is None:
             raise ValueError(f"media type {stated} is not that of an image manifest")
-        if media_type not in (None, stated) and family_of_manifest(media_type or "") is not None:
-            raise ValueError(f"the manifest says {stated}, its descriptor {media_type}")
         if not isinstance(documents := document.get("layers"), list):
             raise ValueError("the manifest has no list of layers")
         layers = tuple(
             Descriptor.parse(layer, f"layers[{number}]") for number, layer in enumerate(documents)
         )
         config = Descriptor.parse(document.get("config"), "config")
-        annotations = document.get("annotations") or {}
+        annotations = _strings(document.get("annotations"), "annotations")
         manifest = cls(raw, family, config, layers, tuple(documents), annotations)
         manifest._check_family()
         return manifest
@@ -225,7 +268,7 @@ class Index(_Stored):
             ValueError: not an index.
         """
         document = parse_json(raw, "the index")
-        stated = document.get("mediaType") or media_type or OCI.index
+        stated = _stated_type(document, media_type, OCI.index)
         family = family_of_index(stated)
         if family is None:
             raise ValueError(f"media type {stated} is not that of an index")
@@ -234,7 +277,7 @@ class Index(_Stored):
         manifests = tuple(
             Descriptor.parse(one, f"manifests[{number}]") for number, one in enumerate(documents)
         )
-        return cls(raw, family, manifests, document.get("annotations") or {})
+        return cls(raw, family, manifests, _strings(document.get("annotations"), "annotations"))
 
     @classmethod
     def make(cls, family: Family, manifests: Iterable[Descriptor]) -> Index:
@@ -256,14 +299,28 @@ class Index(_Stored):
         return Descriptor(self.media_type, self.digest, self.size)
 
     def images(self) -> tuple[Descriptor, ...]:
-        """Return the children that are images: attestations say platform unknown/unknown."""
-        return tuple(
-            one
-            for one in self.manifests
-            if family_of_manifest(one.media_type) is not None
-            and "vnd.docker.reference.type" not in one.annotations
-            and (one.platform is None or one.platform.os != "unknown")
-        )
+        """Return the children that are images, not attestations or other artifacts."""
+        return tuple(one for one in self.manifests if _is_image(one))
+
+
+def _is_image(child: Descriptor) -> bool:
+    # BuildKit's attestations say platform unknown/unknown; descriptor.md gives an artifact's
+    # type, which for an image is its config's.
+    configs = [family.config for family in FAMILIES]
+    return (
+        family_of_manifest(child.media_type) is not None
+        and "vnd.docker.reference.type" not in child.annotations
+        and (child.platform is None or child.platform.os != "unknown")
+        and (child.extra.get("artifactType") or OCI.config) in configs
+    )
+
+
+def _check_items(value: Any, kind: type, what: str) -> None:
+    if value is None:
+        return
+    if not isinstance(value, list) or not all(isinstance(one, kind) for one in value):
+        name = "strings" if kind is str else "objects"
+        raise ValueError(f"{what} is not a list of {name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +341,15 @@ class Config(_Stored):
         rootfs = document.get("rootfs")
         if not isinstance(rootfs, dict) or not isinstance(rootfs.get("diff_ids"), list):
             raise ValueError("the config has no list rootfs.diff_ids")
-        for key, kind in (("config", dict), ("history", list)):
-            if not isinstance(document.get(key) or kind(), kind):
-                raise ValueError(f"the config's {key} is not a JSON {kind.__name__}")
+        # config.md: "MUST generate an error if they encounter a unknown value"
+        if (kind := rootfs.get("type", "layers")) != "layers":
+            raise ValueError(f"the config's rootfs.type is {kind!r}, not 'layers'")
+        if not isinstance(runtime := document.get("config") or {}, dict):
+            raise ValueError("the config's config is not an object")
+        _check_items(runtime.get("Env"), str, "the config's Env")
+        _strings(runtime.get("Labels"), "the config's Labels")
+        _check_items(document.get("history"), dict, "the config's history")
+        _check_items(rootfs["diff_ids"], str, "the config's rootfs.diff_ids")
         return cls(raw, document, tuple(Digest.parse(text) for text in rootfs["diff_ids"]))
 
     @classmethod

@@ -36,9 +36,9 @@ class Family:
 
     @property
     def layers(self) -> frozenset[str]:
-        """Every layer type of the family, foreign ones included."""
+        """Every layer type of the family that a base may hold, foreign ones included."""
         own = {self.layer, self.layer_gzip, self.layer_zstd} - {""}
-        return frozenset(own | _FOREIGN[self.name])
+        return frozenset(own | _FOREIGN[self.name] | _READ_ONLY[self.name])
 
 
 OCI = Family(
@@ -65,7 +65,14 @@ _FOREIGN = {
         f"application/vnd.oci.image.layer.nondistributable.v1.tar{suffix}"
         for suffix in ("", "+gzip", "+zstd")
     ),
-    "Docker": frozenset({DOCKER_FOREIGN_LAYER_GZIP}),
+    "Docker": frozenset(
+        {DOCKER_FOREIGN_LAYER_GZIP, "application/vnd.docker.image.rootfs.foreign.diff.tar"}
+    ),
+}
+# What BuildKit and containerd write although Docker's specification lacks it. Never ours.
+_READ_ONLY: dict[str, frozenset[str]] = {
+    "OCI": frozenset(),
+    "Docker": frozenset({"application/vnd.docker.image.rootfs.diff.tar.zstd"}),
 }
 
 

@@ -10,6 +10,8 @@ from typing import Any
 __all__ = ["Platform"]
 
 _PART = re.compile(r"[a-z0-9._-]+\Z")
+# A variant that means the same as none (containerd's platform normalisation).
+_DEFAULT_VARIANT = {"amd64": "v1", "arm": "v7", "arm64": "v8"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,8 +26,7 @@ class Platform:
     def parse(cls, text: str) -> Platform:
         """Parse `linux/amd64` or `linux/arm64/v8`.
 
-        `v8` of arm64 is that architecture's only variant and means the same as none
-        (containerd's platform normalisation).
+        An architecture's default variant is left out: `linux/arm64/v8` is `linux/arm64`.
 
         Raises:
             ValueError: `text` is not a platform.
@@ -38,15 +39,15 @@ class Platform:
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Platform:
         """Read `os`, `architecture` and `variant` of a config or a descriptor's platform."""
-        return cls(
-            str(document.get("os", "")),
-            str(document.get("architecture", "")),
-            str(document.get("variant", "")),
-        ).normalised()
+        # config.md: "Any OPTIONAL field MAY also be set to null, … equivalent to being absent."
+        os, architecture, variant = (
+            str(document.get(key) or "") for key in ("os", "architecture", "variant")
+        )
+        return cls(os, architecture, variant).normalised()
 
     def normalised(self) -> Platform:
         """Return the platform without a variant that says nothing."""
-        if (self.architecture, self.variant) == ("arm64", "v8"):
+        if self.variant and self.variant == _DEFAULT_VARIANT.get(self.architecture):
             return Platform(self.os, self.architecture)
         return self
 

@@ -19,6 +19,7 @@ _PATH = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*\Z")
 _LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _DOMAIN = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?\Z")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
+_IDENTIFIER = re.compile(r"[0-9a-f]{64}\Z")
 _DOCKER_HUB = "docker.io"
 _NAME_LIMIT = 255
 
@@ -48,6 +49,8 @@ class Reference:
         parsed = Digest.parse(digest) if at else None
         name, tag = _split_tag(name)
         domain, path = _split_domain(name)
+        if _IDENTIFIER.match(text):
+            raise ValueError(f"{text!r}: 64 hex digits are an image ID, not a name")
         _check_name(text, domain, path)
         if tag is not None and not is_tag(tag):
             raise ValueError(f"{text!r}: {tag!r} is not a tag")
@@ -65,13 +68,16 @@ class Reference:
 
     @property
     def familiar(self) -> str:
-        """The short spelling that docker shows: `ubuntu:24.04`, not `docker.io/library/…`."""
-        text = str(self)
-        if self.domain == _DOCKER_HUB:
-            text = text.removeprefix(f"{_DOCKER_HUB}/")
-            rest = text.removeprefix("library/")
-            text = rest if self.path.count("/") == 1 else text
-        return text
+        """The short spelling that docker shows: `ubuntu:24.04`, not `docker.io/library/…`.
+
+        The full one where the short one would be read as another name.
+        """
+        if self.domain != _DOCKER_HUB:
+            return str(self)
+        name = self.path.removeprefix("library/") if self.path.count("/") == 1 else self.path
+        if _split_domain(name) != (self.domain, self.path) or _IDENTIFIER.match(name):
+            return str(self)
+        return name + str(self).removeprefix(self.repository)
 
     def with_tag(self, tag: str | None) -> Reference:
         """Return the same repository under another tag, without a digest."""
@@ -115,5 +121,3 @@ def _check_name(text: str, domain: str, path: str) -> None:
         )
     if len(path) > _NAME_LIMIT:
         raise ValueError(f"{text!r}: the repository name is longer than {_NAME_LIMIT} characters")
-    if domain == _DOCKER_HUB and re.fullmatch(r"library/[0-9a-f]{64}", path):
-        raise ValueError(f"{text!r}: 64 hex digits are an image ID, not a name")

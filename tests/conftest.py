@@ -1,0 +1,32 @@
+"""Rules for the whole suite: nothing of the host leaks in, and in CI nothing is skipped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NO_SKIP = bool(os.environ.get("COMPOSE_TESTS_NO_SKIP"))
+
+# Hides stale bytecode, which is what some tests are about.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give every test a store of its own."""
+    store = tmp_path / "store"
+    monkeypatch.setenv("COMPOSE_STORE", str(store))
+    yield store
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Turn a skip into a failure where nothing may be skipped."""
+    report = yield
+    if NO_SKIP and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, where nothing may be: {report.longrepr}"
+    return report
