@@ -251,3 +251,43 @@ def test_two_insertions_where_an_inserted_line_was_taken_out() -> None:
         with pytest.raises(Collision) as caught:
             apply(base, order)
         assert caught.value.other == order[2].origin
+
+
+def test_two_modules_on_the_result_of_a_third() -> None:
+    base = Text.of(BASE)
+    a = Step.of(base, [edit(1, 2, b"a1\n", b"a2\n")], "a")
+    on_a = base.apply(a)
+    b = Step.of(on_a, [edit(1, 2, b"b\n")], "b")
+    c = Step.of(on_a, [edit(2, 3, b"c\n")], "c")
+    for order in ((a, b, c), (a, c, b)):
+        assert apply(base, order).data == b"one\nb\nc\nthree\nfour\nfive\n"
+
+
+def test_a_module_on_the_results_of_two() -> None:
+    base = Text.of(BASE)
+    a = Step.of(base, [edit(0, 1, b"a\n")], "a")
+    b = Step.of(base, [edit(1, 2, b"b\n")], "b")
+    c = Step.of(apply(base, [a, b]), [edit(1, 1, b"c\n")], "c")  # between what a and b left
+    for order in ((a, b, c), (b, a, c)):
+        assert apply(base, order).data == b"a\nc\nb\nthree\nfour\nfive\n"
+
+
+def test_three_levels_and_a_module_beside_them() -> None:
+    base = Text.of(BASE)
+    a = Step.of(base, [edit(2, 2, b"a\n")], "a")
+    b = Step.of(base.apply(a), [edit(3, 3, b"b\n")], "b")  # below what a inserted
+    c = Step.of(apply(base, [a, b]), [edit(2, 4)], "c")  # takes out what both inserted
+    beside = Step.of(base, [edit(4, 5, b"beside\n")], "beside")
+    for place in range(4):
+        order = [a, b, c]
+        order.insert(place, beside)
+        assert apply(base, order).data == b"one\ntwo\nthree\nfour\nbeside\n"
+
+
+def test_a_gap_stays_taken_when_the_lines_in_it_are_gone_again() -> None:
+    base = Text.of(BASE)
+    a = Step.of(base, [edit(2, 2, b"a\n")], "a")
+    b = Step.of(base.apply(a), [edit(2, 3)], "b")
+    c = Step.of(base, [edit(2, 2, b"c\n")], "c")  # where a inserted
+    for order in ((a, b, c), (a, c, b), (c, a, b)):
+        assert outcome(base, order) is None

@@ -1,14 +1,16 @@
-"""Fixtures of the module tests: one `Prover` per session, and the files it runs over."""
+"""Fixtures of the module tests: one `Prover` per session, over the files of built images."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .vllm_harness import Prover, patched_files, site_packages
+from tests.support.real import RealProject
+
+from .vllm_harness import Prover
 
 
 def _python() -> Path:
@@ -18,14 +20,17 @@ def _python() -> Path:
     return Path(python)
 
 
-def files_of(modules: tuple[str, ...]) -> Mapping[str, bytes | Path]:
-    """The changed files of the image that has these modules, by path from the package root."""
-    return patched_files(modules, installed=site_packages(_python()))
+@pytest.fixture(scope="session")
+def python() -> Path:
+    """The interpreter that has vLLM."""
+    return _python()
 
 
 @pytest.fixture(scope="session")
-def prover(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prover]:
+def prover(
+    python: Path, real_project: RealProject, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prover]:
     """Runs vLLM over the files of an image; skips where there is no vLLM to run."""
-    prover = Prover(_python(), tmp_path_factory.mktemp("prove"), files_of)
+    prover = Prover(python, tmp_path_factory.mktemp("prove"), real_project.files)
     yield prover
     prover.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -385,6 +387,26 @@ def test_writers_at_once_lose_nothing(tmp_path: Path, attempt: int) -> None:
     assert {path for path in files(layout.root) if not path.startswith("blobs/")} == EMPTY_STORE
     for path in (layout.root / "blobs" / "sha256").iterdir():
         assert sha256(path.read_bytes()).hex == path.name
+
+
+def test_a_late_comer_does_not_empty_the_index_of_an_early_one(layout: Layout) -> None:
+    # The early one has made the store's first tag, and has yet to write `oci-layout`.
+    (layout.root / "locks").mkdir(parents=True)
+    with (layout.root / "locks" / "index").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        script = "import sys; from pathlib import Path; from composer.oci.layout import Layout\n"
+        script += "print('ready', flush=True); Layout(Path(sys.argv[1])).put(b'hello')"
+        late = start("-c", script, str(layout.root))
+        assert late.stdout is not None
+        late.stdout.readline()
+        time.sleep(0.2)
+        assert files(layout.root) == set(), "it waits"
+        named = replace(MANIFEST, annotations={REF_NAME: "early"})
+        (layout.root / "index.json").write_bytes(Index.make(OCI, [named]).raw)
+    _, err = late.communicate()
+    assert late.returncode == 0, err
+    assert list(layout.refs()) == ["early"]
+    assert layout.read(HELLO) == b"hello"
 
 
 def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:

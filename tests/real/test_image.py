@@ -5,21 +5,37 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from composer.lock import load
 from tests.support.commands import ROOT, run, tool
 from tests.support.images import layer_members, manifest, overlay_document, own_files
-
-from .conftest import Built
+from tests.support.real import PACKAGES, RealProject
 
 pytestmark = pytest.mark.real
 
-PACKAGES = "usr/local/lib/python3.12/dist-packages"
 STOCK = "fb07f95658ae0ee6e6c16c0f36e90f9179e8761221a45d4bf1aebe8bcf63cdcb"
 IMAGES = ("glm53", "glm53-async")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Where the images are, and what their builds printed."""
+
+    root: Path
+    store: Path
+    answers: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def built(real_project: RealProject) -> Built:
+    """Both images, as their locks say."""
+    answers = {image: real_project.build(image, "--locked") for image in IMAGES}
+    return Built(real_project.root, real_project.store, answers)
 
 
 def _sha256(path: Path) -> str:

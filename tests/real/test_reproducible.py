@@ -17,8 +17,7 @@ import pytest
 
 from composer.lock import load
 from tests.support.commands import ROOT
-
-from .conftest import copy_project
+from tests.support.real import copy_project
 
 pytestmark = pytest.mark.real
 

@@ -16,7 +16,7 @@ import tomli_w
 
 from .commands import Done, compose
 
-__all__ = ["CORE", "SmallProject", "digest_of", "diff", "make_wheel"]
+__all__ = ["CORE", "SmallProject", "diff", "digest_of", "make_wheel"]
 
 ROOT = "/usr/local/lib/python3.12/dist-packages"
 CORE = b"".join(b"line %d\n" % number for number in range(1, 21))

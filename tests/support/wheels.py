@@ -42,7 +42,7 @@ def build_wheel(
     tag: str = "py3-none-any",
     filename: str = "",
     dist_info: str = "",
-    replaced: Mapping[str, bytes | None] | None = None,
+    replaced: Mapping[str, bytes | Packed | None] | None = None,
     record: Callable[[Rows], Rows] = lambda rows: rows,
     algorithm: str = "sha256",
     unlisted: Sequence[tuple[str, bytes | Packed]] = (),
@@ -59,7 +59,7 @@ def build_wheel(
     info = dist_info or f"{name.replace('-', '_')}-{version}.dist-info"
     stem = info.removesuffix(".dist-info")
     contents = {
-        key.format(info=info, data=f"{stem}.data"): _packed(value)
+        _expanded(key, stem): _packed(value)
         for key, value in (files or {f"{name}/__init__.py": b""}).items()
     }
     metadata = {
@@ -80,9 +80,15 @@ def build_wheel(
     path = directory / (filename or f"{name.replace('-', '_')}-{version}-{tag}.whl")
     order = shuffle(list(contents))
     members = [(key, contents[key]) for key in order]
-    members += [(key.format(info=info), _packed(value)) for key, value in unlisted]
+    members += [
+        (key.format(info=info, data=f"{stem}.data"), _packed(value)) for key, value in unlisted
+    ]
     _write(path, members, central or {})
     return path
+
+
+def _expanded(name: str, stem: str) -> str:
+    return name.format(info=f"{stem}.dist-info", data=f"{stem}.data")
 
 
 def _packed(value: bytes | Packed) -> Packed:

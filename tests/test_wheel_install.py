@@ -1,0 +1,601 @@
+"""Wheels as an installer would leave them, compared with pip, and what damaged ones do."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import random
+import stat
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from composer.errors import Fault, InputError, IntegrityError
+from composer.oci.filetree import Entry, LayerTable, Tree
+from composer.oci.layer import Member, encode_layer, tar
+from composer.wheel import Scheme, Wheel, members, read_wheel
+
+from .support.wheels import Packed, Rows, build_wheel, hash_text, patch
+
+ROOT = "usr/local/lib/python3.12/dist-packages"
+SCHEME = Scheme(ROOT, "/usr/bin/python3.12")
+INFO = f"{ROOT}/demo-1.0.dist-info"
+FILENAME = "demo-1.0-py3-none-any.whl"
+MTIME = 1700000000
+EXECUTABLE = 0o100755
+ENTRY_POINTS = b"[console_scripts]\ndemo = demo.cli:main\n\n[gui_scripts]\ndemo-gui=demo:App.run\n"
+FULL: Mapping[str, bytes | Packed] = {
+    "demo/__init__.py": b"class App:\n    @staticmethod\n    def run():\n        return 'gui'\n",
+    "demo/cli.py": b"import sys\n\n\ndef main():\n    print('ran', *sys.argv[1:])\n    return 3\n",
+    "demo/native.so": Packed(b"\x7fELF", EXECUTABLE),
+    'demo/data, "quoted".txt': b"comma\n",
+    "demo/zürich.txt": "ü".encode(),
+    "{data}/scripts/tool": b"#!python -u\nprint('tool')\n",
+    "{data}/scripts/tool-gui": b"#!pythonw\r\nprint('gui')\n",
+    "{data}/scripts/shell": b"#!/bin/sh\necho shell\n",
+    "{data}/scripts/bare": b"#!python",
+    "{data}/data/share/demo/x.conf": b"x = 1\n",
+    "{data}/headers/demo.h": b"#pragma once\n",
+    "{data}/purelib/pure.py": b"pure = 1\n",
+    "{data}/platlib/plat/__init__.py": b"plat = 1\n",
+}
+
+
+def nothing(path: str) -> Entry | None:
+    """Say that the image below is empty."""
+    return None
+
+
+def full_wheel(directory: Path, **knobs: Any) -> Wheel:
+    """Return a wheel with everything that a wheel may have."""
+    return read_wheel(
+        build_wheel(directory, FULL, replaced={"entry_points.txt": ENTRY_POINTS}, **knobs)
+    )
+
+
+def on(
+    wheel: Wheel, stat: Callable[[str], Entry | None] = nothing, scheme: Scheme = SCHEME
+) -> dict[str, Member]:
+    """Return the members by path."""
+    return {one.path: one for one in members(wheel, scheme, mtime=MTIME, stat=stat)}
+
+
+def content(member: Member) -> bytes:
+    """Return a member's whole content."""
+    return member.data if isinstance(member.data, bytes) else b"".join(member.data())
+
+
+# What is put where
+
+
+def test_places_of_all_files(tmp_path: Path) -> None:
+    found = [
+        f"{path} {one.entry.mode:o}"
+        for path, one in on(full_wheel(tmp_path)).items()
+        if one.entry.is_file
+    ]
+    assert found == [
+        "usr/local/bin/bare 755",
+        "usr/local/bin/demo 755",
+        "usr/local/bin/demo-gui 755",
+        "usr/local/bin/shell 755",
+        "usr/local/bin/tool 755",
+        "usr/local/bin/tool-gui 755",
+        "usr/local/include/python3.12/demo/demo.h 644",
+        f"{INFO}/INSTALLER 644",
+        f"{INFO}/METADATA 644",
+        f"{INFO}/RECORD 644",
+        f"{INFO}/WHEEL 644",
+        f"{INFO}/entry_points.txt 644",
+        f"{ROOT}/demo/__init__.py 644",
+        f"{ROOT}/demo/cli.py 644",
+        f'{ROOT}/demo/data, "quoted".txt 644',
+        f"{ROOT}/demo/native.so 755",
+        f"{ROOT}/demo/zürich.txt 644",
+        f"{ROOT}/plat/__init__.py 644",
+        f"{ROOT}/pure.py 644",
+        "usr/local/share/demo/x.conf 644",
+    ]
+
+
+def test_members_are_sorted_and_bring_every_directory_once(tmp_path: Path) -> None:
+    found = members(full_wheel(tmp_path), SCHEME, mtime=MTIME, stat=nothing)
+    paths = [one.path for one in found]
+    assert paths == sorted(set(paths))
+    folders = {one.path for one in found if one.entry.is_dir}
+    assert folders == {str(up) for path in paths for up in Path(path).parents} - {"."}
+    assert {one.entry for one in found if one.entry.is_dir} == {
+        Entry("d", mode=0o755, uid=0, gid=0, mtime=MTIME)
+    }
+
+
+def test_entries_are_true_before_the_content_is_read(tmp_path: Path) -> None:
+    for path, one in on(full_wheel(tmp_path)).items():
+        if one.entry.is_file:
+            data = content(one)
+            assert (one.entry.size, one.entry.sha256) == (
+                len(data),
+                hashlib.sha256(data).hexdigest(),
+            ), path
+            assert (one.entry.uid, one.entry.gid, one.entry.mtime) == (0, 0, MTIME)
+
+
+def test_record_of_the_installed_files(tmp_path: Path) -> None:
+    wheel = read_wheel(
+        build_wheel(
+            tmp_path,
+            {"demo/a, b.py": b"", "{data}/scripts/run": b"#!python\n"},
+            replaced={"WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"},
+        )
+    )
+    assert content(on(wheel)[f"{INFO}/RECORD"]).decode() == (
+        "../../../bin/run,sha256=2_cbw9z-v6dEIJjmSZcbVVJXSnYYlDTBxkFGX0rZ9f4,22\n"
+        "demo-1.0.dist-info/INSTALLER,sha256=jLmhBR06QFGLqfBVdNJ3JPy-7jr7nSl7LgGemw-WiZw,8\n"
+        "demo-1.0.dist-info/METADATA,sha256=NKonpgZPlYtBt4GiF_KQ_Qq1-WUeK25Kzas0G3uTwwU,46\n"
+        "demo-1.0.dist-info/RECORD,,\n"
+        "demo-1.0.dist-info/WHEEL,sha256=LI_fsy5WA0AFYOu-wcoVDYHcEQ8pwPXM5qEsdCSiZHk,41\n"
+        '"demo/a, b.py",sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\n'
+    )
+
+
+def test_installer(tmp_path: Path) -> None:
+    wheel = read_wheel(build_wheel(tmp_path, {"{info}/INSTALLER": b"another\n"}))
+    assert content(on(wheel)[f"{INFO}/INSTALLER"]) == b"compose\n"
+
+
+def test_scripts_name_the_interpreter(tmp_path: Path) -> None:
+    found = on(full_wheel(tmp_path))
+    assert content(found["usr/local/bin/tool"]) == b"#!/usr/bin/python3.12\nprint('tool')\n"
+    assert content(found["usr/local/bin/tool-gui"]) == b"#!/usr/bin/python3.12\nprint('gui')\n"
+    assert content(found["usr/local/bin/bare"]) == b"#!/usr/bin/python3.12\n"
+    assert content(found["usr/local/bin/shell"]) == b"#!/bin/sh\necho shell\n"
+
+
+def test_long_scripts_are_rewritten_in_a_stream(tmp_path: Path) -> None:
+    body = random.Random(1).randbytes(3 * 1024 * 1024)
+    wheel = read_wheel(build_wheel(tmp_path, {"{data}/scripts/big": b"#!python\n" + body}))
+    member = on(wheel)["usr/local/bin/big"]
+    assert content(member) == b"#!/usr/bin/python3.12\n" + body
+    assert member.entry.sha256 == hashlib.sha256(content(member)).hexdigest()
+
+
+def test_text_of_an_entry_point(tmp_path: Path) -> None:
+    found = on(full_wheel(tmp_path))
+    assert content(found["usr/local/bin/demo-gui"]).decode() == (
+        "#!/usr/bin/python3.12\n"
+        "import sys\n"
+        "\n"
+        "from demo import App\n"
+        "\n"
+        'if __name__ == "__main__":\n'
+        "    sys.exit(App.run())\n"
+    )
+
+
+def test_entry_points_run(tmp_path: Path) -> None:
+    scheme = Scheme(ROOT, sys.executable)
+    wheel = full_wheel(tmp_path)
+    archive = b"".join(tar(members(wheel, scheme, mtime=MTIME, stat=nothing)))
+    with tarfile.open(fileobj=io.BytesIO(archive)) as file:
+        file.extractall(tmp_path / "image", filter="tar")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "image" / ROOT)}
+    script = tmp_path / "image/usr/local/bin/demo"
+    done = subprocess.run(
+        [script, "a", "b"], capture_output=True, text=True, env=environment, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, "ran a b\n")
+
+
+def test_better_hashes_are_kept_and_the_layer_knows_its_own(tmp_path: Path) -> None:
+    wheel = read_wheel(build_wheel(tmp_path, {"demo.py": b"x\n"}, algorithm="sha512"))
+    found = on(wheel)
+    assert found[f"{ROOT}/demo.py"].entry.sha256 == hashlib.sha256(b"x\n").hexdigest()
+    record = content(found[f"{INFO}/RECORD"]).decode()
+    assert f"demo.py,{hash_text(b'x\n', 'sha512')},2\n" in record
+
+
+def test_signatures_of_record_are_kept_with_a_hash(tmp_path: Path) -> None:
+    wheel = read_wheel(build_wheel(tmp_path, unlisted=[("{info}/RECORD.jws", b"{}")]))
+    found = on(wheel)
+    assert found[f"{INFO}/RECORD.jws"].entry.sha256 == hashlib.sha256(b"{}").hexdigest()
+    assert (
+        f"demo-1.0.dist-info/RECORD.jws,{hash_text(b'{}')},2\n"
+        in content(found[f"{INFO}/RECORD"]).decode()
+    )
+
+
+def test_executable_is_any_of_the_three_bits(tmp_path: Path) -> None:
+    modes = {"a": 0o100644, "b": 0o100744, "c": 0o100654, "d": 0o100645, "e": 0o106777, "f": 0}
+    wheel = read_wheel(build_wheel(tmp_path, {k: Packed(b"", mode) for k, mode in modes.items()}))
+    found = on(wheel)
+    assert [found[f"{ROOT}/{name}"].entry.mode for name in modes] == [
+        0o644, 0o755, 0o755, 0o755, 0o755, 0o644,
+    ]  # fmt: skip
+
+
+# The image below
+
+
+def base(*entries: tuple[str, Entry]) -> Callable[[str], Entry | None]:
+    """Return the view of an image with `entries`."""
+    return Tree.merge([LayerTable(dict(entries))]).stat
+
+
+def test_directories_of_the_image_stay_as_they_are(tmp_path: Path) -> None:
+    old = Entry("d", mode=0o2775, uid=5, gid=50, mtime=7, xattrs=(("user.a", "b"),))
+    found = on(full_wheel(tmp_path), base(("usr", old), (ROOT, old)))
+    assert found["usr"].entry == old
+    assert found[ROOT].entry == old
+    assert found["usr/local/share"].entry == Entry("d", mode=0o755, mtime=MTIME)
+
+
+def test_links_of_the_image_are_followed(tmp_path: Path) -> None:
+    link = Entry("l", link="/opt/python/lib/python3.12/site-packages")
+    wheel = read_wheel(build_wheel(tmp_path, {"demo.py": b"", "{data}/scripts/x": b""}))
+    found = on(wheel, base((ROOT, link), ("opt/python/lib/python3.12/site-packages", Entry("d"))))
+    new = "opt/python/lib/python3.12/site-packages"
+    assert ROOT not in found
+    assert f"{new}/demo.py" in found
+    record = content(found[f"{new}/demo-1.0.dist-info/RECORD"]).decode()
+    assert record.startswith("../../../../../usr/local/bin/x,")
+
+
+def test_a_link_at_the_place_of_a_file_is_replaced(tmp_path: Path) -> None:
+    wheel = read_wheel(build_wheel(tmp_path, {"demo.py": b"new"}))
+    found = on(wheel, base((f"{ROOT}/demo.py", Entry("l", link="/etc/passwd"))))
+    assert found[f"{ROOT}/demo.py"].entry.kind == "f"
+    assert "etc/passwd" not in found
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        (
+            (f"{ROOT}/demo/__init__.py", Entry("d")),
+            Fault(
+                what=f"/{ROOT}/demo/__init__.py is a directory of the image below",
+                where=f"{FILENAME}: demo/__init__.py",
+            ),
+        ),
+        (
+            (f"{ROOT}/demo", Entry("f")),
+            Fault(
+                what="the image below has a file where the wheel needs a directory",
+                where=f"/{ROOT}/demo",
+            ),
+        ),
+        (
+            (f"{ROOT}/demo", Entry("l", link="demo")),
+            Fault(
+                what=f"/{ROOT}/demo is a loop of symbolic links",
+                where=f"{FILENAME}: demo/__init__.py",
+            ),
+        ),
+    ],
+)
+def test_what_the_image_has_is_never_changed_in_type(
+    tmp_path: Path, entry: tuple[str, Entry], fault: Fault
+) -> None:
+    with pytest.raises(InputError) as caught:
+        on(read_wheel(build_wheel(tmp_path)), base(entry))
+    assert caught.value.faults == (fault,)
+
+
+# Two files for one place
+
+
+@pytest.mark.parametrize(
+    ("knobs", "fault"),
+    [
+        (
+            {"files": {"{data}/data/lib/python3.12/dist-packages/a.py": b"1", "a.py": b"2"}},
+            Fault(
+                what=f"two files for /{ROOT}/a.py",
+                where=f"{FILENAME}: demo-1.0.data/data/lib/python3.12/dist-packages/a.py",
+                found=f"{FILENAME}: a.py",
+            ),
+        ),
+        (
+            {
+                "files": {"{data}/scripts/demo": b"1"},
+                "replaced": {"entry_points.txt": b"[console_scripts]\ndemo = demo:main\n"},
+            },
+            Fault(
+                what="two files for /usr/local/bin/demo",
+                where=f"{FILENAME}: script demo",
+                found=f"{FILENAME}: demo-1.0.data/scripts/demo",
+            ),
+        ),
+        (
+            {
+                "replaced": {
+                    "entry_points.txt": b"[console_scripts]\nx = a:b\n[gui_scripts]\nx = c:d\n"
+                }
+            },
+            Fault(
+                what="two files for /usr/local/bin/x",
+                where=f"{FILENAME}: script x",
+                found=f"{FILENAME}: script x",
+            ),
+        ),
+        (
+            {"files": {"{data}/data/bin": b"1", "{data}/scripts/x": b"1"}},
+            Fault(
+                what="/usr/local/bin is a directory of the same wheel",
+                where=f"{FILENAME}: demo-1.0.data/data/bin",
+            ),
+        ),
+        (
+            {"files": {"a": b"1", "a/b": b"2"}},
+            Fault(what=f"/{ROOT}/a is a directory of the same wheel", where=f"{FILENAME}: a"),
+        ),
+    ],
+)
+def test_two_files_for_one_place(tmp_path: Path, knobs: dict[str, Any], fault: Fault) -> None:
+    if "a/b" in knobs.get("files", {}):
+        fault = Fault(what=fault.what, where=fault.where)
+    with pytest.raises(InputError) as caught:
+        on(read_wheel(build_wheel(tmp_path, **knobs)))
+    assert [(one.what, one.where, one.found) for one in caught.value.faults] == [
+        (fault.what, fault.where, fault.found)
+    ]
+
+
+# Bytes that are not those promised
+
+
+def damage(wheel: Wheel, name: str) -> Fault:
+    """Return the fault that reading a member of the wheel ends with."""
+    member = on(wheel)[f"{ROOT}/{name}"]
+    with pytest.raises(IntegrityError) as caught:
+        content(member)
+    (fault,) = caught.value.faults
+    assert fault.what == "a file of the archive is damaged"
+    assert fault.where == f"{FILENAME}: {name}"
+    assert fault.fix == "fetch the archive again"
+    return fault
+
+
+def crc(data: bytes) -> int:
+    """Return the CRC-32 of `data`."""
+    return zlib.crc32(data)
+
+
+def test_content_that_is_forged_with_its_crc(tmp_path: Path) -> None:
+    knobs: dict[str, Any] = {"central": {"demo.py": {"CRC": crc(b"forged\n")}}}
+    path = build_wheel(tmp_path, {"demo.py": Packed(b"honest\n", method=0)}, **knobs)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"honest\n", b"forged\n"))
+    fault = damage(read_wheel(path), "demo.py")
+    assert fault.expected == f"{hash_text(b'honest\n')} (RECORD)"
+    assert fault.found == hash_text(b"forged\n")
+
+
+def test_content_that_is_forged_without_its_crc(tmp_path: Path) -> None:
+    path = build_wheel(tmp_path, {"demo.py": Packed(b"honest\n", method=0)})
+    patch(path, b"honest\n", b"forged\n")
+    fault = damage(read_wheel(path), "demo.py")
+    assert fault.expected == f"CRC-32 {crc(b'honest\n'):08x}"
+    assert fault.found == f"CRC-32 {crc(b'forged\n'):08x}"
+
+
+def test_a_bomb_that_declares_less_than_it_holds(tmp_path: Path) -> None:
+    record: Callable[[Rows], Rows] = lambda rows: [  # noqa: E731
+        (name, text, "5" if name == "demo.py" else size) for name, text, size in rows
+    ]
+    path = build_wheel(
+        tmp_path,
+        {"demo.py": bytes(64 * 1024 * 1024)},
+        record=record,
+        central={"demo.py": {"file_size": 5}},
+    )
+    fault = damage(read_wheel(path), "demo.py")
+    assert (fault.expected, fault.found) == ("5 bytes", "more")
+
+
+def test_content_that_is_shorter_than_declared(tmp_path: Path) -> None:
+    record: Callable[[Rows], Rows] = lambda rows: [  # noqa: E731
+        (name, text, "9" if name == "demo.py" else size) for name, text, size in rows
+    ]
+    path = build_wheel(
+        tmp_path, {"demo.py": b"12345"}, record=record, central={"demo.py": {"file_size": 9}}
+    )
+    fault = damage(read_wheel(path), "demo.py")
+    assert (fault.expected, fault.found) == ("9 bytes", "5 bytes")
+
+
+def test_deflated_data_that_is_none(tmp_path: Path) -> None:
+    path = build_wheel(tmp_path, {"demo.py": b"abcdefgh" * 100})
+    wheel = read_wheel(path)
+    (file,) = [one for one in wheel.files if one.path == "demo.py"]
+    start = file.packed.offset + 30 + len("demo.py")
+    data = bytearray(path.read_bytes())
+    data[start] = 0xFF  # block type 3 is not one
+    path.write_bytes(data)
+    assert damage(wheel, "demo.py").expected == "deflated data"
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_an_archive_that_was_cut_after_it_was_read(tmp_path: Path, method: int) -> None:
+    noise = random.Random(2).randbytes(2 * 1024 * 1024)
+    path = build_wheel(tmp_path, {"demo.py": Packed(noise, method=method)})
+    wheel = read_wheel(path)
+    os.truncate(path, 1024 * 1024)
+    assert "end" in damage(wheel, "demo.py").found
+
+
+def test_a_local_header_that_names_another_file(tmp_path: Path) -> None:
+    path = build_wheel(tmp_path, {"demo.py": b"1", "evil.py": b"1"})
+    wheel = read_wheel(path)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"demo.py", b"evil.py", 1))
+    fault = damage(wheel, "demo.py")
+    assert fault.expected == "local file header of b'demo.py'"
+    assert fault.found == "b'evil.py'"
+
+
+def test_an_offset_that_leads_elsewhere(tmp_path: Path) -> None:
+    path = build_wheel(tmp_path, {"demo.py": b"1"}, central={"demo.py": {"header_offset": 3}})
+    found = damage(read_wheel(path), "demo.py")
+    assert (found.expected, found.found) == ("a local file header", "other bytes")
+
+
+def test_contents_come_in_small_pieces(tmp_path: Path) -> None:
+    size = 5 * 1024 * 1024 + 1
+    wheel = read_wheel(
+        build_wheel(tmp_path, {"a": bytes(size), "b": Packed(bytes(size), method=0)})
+    )
+    for one in wheel.files[-2:]:
+        pieces = [len(piece) for piece in one.chunks()]
+        assert max(pieces) == 1024 * 1024
+        assert sum(pieces) == size
+
+
+# The layer
+
+
+def layer_of(wheel: Wheel) -> bytes:
+    """Return the archive of the wheel's layer."""
+    return b"".join(tar(members(wheel, SCHEME, mtime=MTIME, stat=nothing)))
+
+
+def test_the_layer_is_a_function_of_the_contents(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one = full_wheel(tmp_path / "a")
+    two = full_wheel(tmp_path / "b", shuffle=lambda names: names[::-1])
+    assert one.path.read_bytes() != two.path.read_bytes()
+    assert layer_of(one) == layer_of(two)
+
+
+def test_golden_layer(tmp_path: Path) -> None:
+    layer = encode_layer(
+        members(full_wheel(tmp_path), SCHEME, mtime=MTIME, stat=nothing), lambda piece: None
+    )
+    assert (str(layer.diff_id), str(layer.digest), layer.size) == GOLDEN
+
+
+GOLDEN = ("sha256:", "sha256:", 0)
+
+
+names = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\\/"), min_size=1
+)
+trees = st.dictionaries(
+    st.lists(names.filter(lambda name: name not in (".", "..")), min_size=1, max_size=3).map(
+        "/".join
+    ),
+    st.binary(max_size=50),
+    max_size=8,
+)
+
+
+@given(trees)
+@settings(deadline=None)
+def test_any_tree_of_files_is_installed_as_it_is(
+    tmp_path_factory: Any, tree: dict[str, bytes]
+) -> None:
+    plain = {
+        path: data
+        for path, data in tree.items()
+        if not any(other.startswith(f"{path}/") for other in tree)
+        and not path.partition("/")[0].endswith((".data", ".dist-info"))
+        and ".wh." not in path
+        and "{" not in path
+        and "}" not in path
+    }
+    wheel = read_wheel(build_wheel(tmp_path_factory.mktemp("w"), {"demo.py": b"", **plain}))
+    found = on(wheel)
+    assert {
+        path.removeprefix(f"{ROOT}/"): content(one)
+        for path, one in found.items()
+        if one.entry.is_file and not path.startswith(INFO)
+    } == {"demo.py": b"", **plain}
+
+
+# pip
+
+
+def installed(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Return mode and content of every file below `root`."""
+    return {
+        str(path.relative_to(root)): (stat.S_IMODE(path.stat().st_mode), path.read_bytes())
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_pip_leaves_the_same(tmp_path: Path) -> None:
+    wheel = full_wheel(tmp_path)
+    python = f"python{sysconfig.get_python_version()}"
+    prefix = tmp_path / "prefix"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")}
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+        + ["--no-index", "--no-warn-script-location", f"--prefix={prefix}", str(wheel.path)],
+        env={**environment, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        check=True,
+        umask=0o022,
+    )
+    theirs = {
+        path.replace(f"include/site/{python}", f"include/{python}"): one  # pip, in a venv
+        for path, one in installed(prefix).items()
+    }
+    info = f"lib/{python}/site-packages/demo-1.0.dist-info"
+    scheme = Scheme(f"lib/{python}/site-packages", sys.executable)
+    ours = {
+        path: (one.entry.mode, content(one))
+        for path, one in on(wheel, scheme=scheme).items()
+        if one.entry.is_file
+    }
+    left_out = {f"{info}/REQUESTED", f"{info}/direct_url.json"}
+    assert theirs.keys() - left_out == ours.keys()
+    # The text of these is the installer's own; everything else is equal to the byte.
+    own = {f"{info}/INSTALLER", f"{info}/RECORD", "bin/demo", "bin/demo-gui"}
+    # pip leaves scripts of the wheel as executable as the archive says: here, not at all.
+    scripts = {"bin/bare", "bin/shell", "bin/tool", "bin/tool-gui"}
+    for path in ours.keys() - own:
+        assert theirs[path][1] == ours[path][1], path
+        assert theirs[path][0] == ours[path][0] or path in scripts, path
+
+
+def test_pip_believes_the_record(tmp_path: Path) -> None:
+    wheel = full_wheel(tmp_path)
+    scheme = Scheme("lib/python3.12/site-packages", sys.executable)
+    image = tmp_path / "image"
+    archive = b"".join(tar(members(wheel, scheme, mtime=MTIME, stat=nothing)))
+    with tarfile.open(fileobj=io.BytesIO(archive)) as file:
+        file.extractall(image, filter="tar")
+    found = subprocess.run(
+        [sys.executable, "-m", "pip", "show", "--files", "demo"],
+        env={**os.environ, "PYTHONPATH": str(image / "lib/python3.12/site-packages")},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    listed = {line.strip() for line in found.stdout.partition("Files:\n")[2].splitlines()}
+    root = image / "lib/python3.12/site-packages"
+    assert {(root / path).resolve() for path in listed} == {
+        path.resolve() for path in image.rglob("*") if path.is_file()
+    }
+    assert (
+        "Installer: compose"
+        in subprocess.run(
+            [sys.executable, "-m", "pip", "show", "--verbose", "demo"],
+            env={**os.environ, "PYTHONPATH": str(root)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+    )
