@@ -40,7 +40,7 @@ def layers_of(
     by_module: dict[str, list[FileChange]] = {}
     for change in changes:
         by_module.setdefault(change.module, []).append(change)
-    if base_layers + len(by_module) + 1 > LAYER_LIMIT:
+    if len(by_module) > 1 and base_layers + len(by_module) + 1 > LAYER_LIMIT:
         by_module = {SQUASHED: _squashed(changes, view)}
     return [
         _built(module, _members(own, view, epoch), view, epoch) for module, own in by_module.items()

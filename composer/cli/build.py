@@ -83,8 +83,9 @@ def _build(
 ) -> dict[str, Any]:
     from .. import project, workflow
     from ..oci.layout import Layout
+    from ..resolve import Choice
 
-    choice = workflow.Choice(locked=locked, upgrade_base=upgrade_base, platforms=platforms)
+    choice = Choice(locked=locked, upgrade_base=upgrade_base, platforms=platforms)
     resolved = workflow.build(
         project.load(root), Layout(store_root()), image, choice, output=output
     )

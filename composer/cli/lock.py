@@ -58,6 +58,7 @@ def command(
     from .. import project as projects
     from .. import workflow
     from ..oci.layout import Layout
+    from ..resolve import Choice
 
     loaded = projects.load(find_root((project or Path()).absolute()))
     layout = Layout(store_root())
@@ -66,7 +67,7 @@ def command(
         workflow.check(loaded, layout, names, against=against, reverts=reverts)
         click.echo(f"{len(names)} locks are current")
         return
-    choice = workflow.Choice(
+    choice = Choice(
         upgrade_base=upgrade_base, epoch=epoch, forget_epoch=source_date_epoch == "base"
     )
     for one in workflow.lock(loaded, layout, names, choice):

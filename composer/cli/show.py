@@ -28,7 +28,7 @@ def command(project: Path | None, *, images: tuple[str, ...], as_json: bool) -> 
     """
     from .. import project as projects
     from ..report import image_tree
-    from ..workflow import read_lock
+    from ..resolve import read_lock
 
     root = find_root((project or Path()).absolute())
     loaded = projects.load(root)

@@ -29,7 +29,7 @@ def command(project: Path | None, *, image: str, target: str, as_json: bool) -> 
     """
     from .. import project as projects
     from ..report import touches
-    from ..workflow import read_lock
+    from ..resolve import read_lock
 
     root = find_root((project or Path()).absolute())
     definition = projects.load(root).image(image)

@@ -111,7 +111,7 @@ class _LayerReader:
 
     def add(self, name: str, entry: Entry) -> None:
         path = self._follow(normalise(name))
-        parent, base = posixpath.split(path)
+        parent, _, base = path.rpartition("/")
         if base == OPAQUE:
             self.opaque.add(parent)
         elif base.startswith(WHITEOUT):
@@ -123,25 +123,27 @@ class _LayerReader:
 
     def _follow(self, path: str) -> str:
         """Return `path` with the links among its parents followed."""
-        parent, name = posixpath.split(path)
-        if parent not in self.followed:
-            self.followed[parent] = real = resolve(self.entries.get, parent)
-            if (above := self.entries.get(real)) and not above.is_dir:
-                raise PathError(f"/{real} is not a directory, and has {name!r} in it")
-        found = self.followed[parent]
+        parent, _, name = path.rpartition("/")
+        found = self.followed.get(parent)
+        if found is None:
+            found = self.followed[parent] = resolve(self.entries.get, parent)
+            if (above := self.entries.get(found)) and not above.is_dir:
+                raise PathError(f"/{found} is not a directory, and has {name!r} in it")
+            self._remember(found)
         return path if found == parent else posixpath.join(found, name)
 
+    def _remember(self, parent: str) -> None:
+        while parent and parent not in self.parents:
+            self.parents.add(parent)
+            parent = posixpath.dirname(parent)
+
     def _place(self, path: str, entry: Entry) -> None:
-        if entry.kind == "l" or path in self.entries or path in self.parents:
+        if path in self.entries or path in self.parents:
             self.followed.clear()
         if not entry.is_dir and path in self.parents:
             below = f"{path}/"
             for name in [name for name in self.entries if name.startswith(below)]:
                 del self.entries[name]
-        parent = posixpath.dirname(path)
-        while parent and parent not in self.parents:
-            self.parents.add(parent)
-            parent = posixpath.dirname(parent)
         self.entries[path] = entry
 
 

@@ -266,7 +266,8 @@ def _create(stem: Path) -> tuple[BinaryIO, Path]:
     path = stem.with_name(f"{stem.name}.tmp-{os.urandom(8).hex()}")
     # Not mkstemp, whose files are 0600 whatever the umask says.
     file = path.open("xb", buffering=_CHUNK)
-    fcntl.flock(file, fcntl.LOCK_EX)  # tells `sweep` to leave it
+    with contextlib.suppress(OSError):  # where nothing can be locked, `sweep` removes nothing
+        fcntl.flock(file, fcntl.LOCK_EX)  # tells `sweep` to leave it
     return file, path
 
 

@@ -11,6 +11,7 @@ import binascii
 import csv
 import hashlib
 import io
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ ALGORITHMS = frozenset(
         "sha256", "sha384", "sha512", "sha3_256", "sha3_384", "sha3_512", "blake2b", "blake2s",
     }
 )  # fmt: skip
+
+_ENCODED = re.compile(r"[A-Za-z0-9_-]*={0,2}")
 
 
 class Claim(NamedTuple):
@@ -96,9 +99,12 @@ def _parse_row(row: list[str]) -> tuple[str, Claim | None]:
 
 
 def _decode(algorithm: str, encoded: str) -> bytes:
+    if not _ENCODED.fullmatch(encoded):
+        raise ValueError("the hash is not urlsafe base64")
+    encoded = encoded.rstrip("=")
     try:
-        digest = base64.b64decode(encoded + "=" * (-len(encoded) % 4), b"-_", validate=True)
-    except (ValueError, binascii.Error) as error:
+        digest = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+    except binascii.Error as error:
         raise ValueError("the hash is not urlsafe base64") from error
     if len(digest) != hashlib.new(algorithm).digest_size:
         raise ValueError(f"the hash is not as long as a {algorithm}")

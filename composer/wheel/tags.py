@@ -7,7 +7,7 @@ with vLLM have glibc. OCI architecture names are Go's GOARCH (image-spec, image-
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
@@ -72,10 +72,23 @@ class WheelTarget:
     @property
     def pip_options(self) -> tuple[str, ...]:
         """Options of `pip download` that ask for this target; abi3 and `none` are implied."""
-        version = self.python.replace(".", "")
+        return self._options([f"cp{self.python.replace('.', '')}"], self.platforms)
+
+    def pip_options_for(self, filename: str) -> tuple[str, ...]:
+        """Return options that ask for one wheel, as nearly as tags can tell it from others.
+
+        An index that gives no hashes of its files leaves pip no other way to find it.
+        """
+        *_, tags = parse_wheel_filename(filename)
+        fitting = tags & self.tags() or self.tags()  # a file that does not fit is not found
+        abis, platforms = {one.abi for one in fitting}, {one.platform for one in fitting}
+        return self._options(sorted(abis), sorted(platforms))
+
+    def _options(self, abis: Iterable[str], platforms: Iterable[str]) -> tuple[str, ...]:
         options = ["--python-version", self.python, "--implementation", "cp"]
-        options += ["--abi", f"cp{version}"]
-        for platform in self.platforms:
+        for abi in abis:
+            options += ["--abi", abi]
+        for platform in platforms:
             options += ["--platform", platform]
         return tuple(options)
 

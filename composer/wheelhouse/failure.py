@@ -40,6 +40,7 @@ _NETWORK = re.compile(
 _NOT_FOUND = re.compile(r"No matching distribution found for (?P<name>[A-Za-z0-9._-]+)")
 _VERSIONS = re.compile(r"\(from versions: (?P<versions>[^)]*)\)")
 _SKIPPED = re.compile(r"Skipping link: (?:none of the wheel's tags|No sources).*?: (?P<url>\S+)")
+_REQUESTED = re.compile(r"The user requested .*")
 _SHOWN = 6  # file names and versions in an error
 
 
@@ -198,7 +199,7 @@ def _conflict(said: Said, where: str) -> ComposeError | None:
         what="pip's constraints exclude what is asked for",
         where=where,
         fix="change the version, or the constraints: python -m pip config list",
-        context=tuple(line.strip() for line in said.error.splitlines() if "requested" in line),
+        context=tuple(_REQUESTED.findall(said.log)),
     )
     return InputError(fault)
 

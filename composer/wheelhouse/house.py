@@ -40,7 +40,7 @@ def resolve(
         UnreachableError: no index can be reached, or pip is missing.
     """
     wanted = _parse(requirements)
-    arguments = [str(one) for one in wanted.values()]
+    arguments = [*target.pip_options, *(str(one) for one in wanted.values())]
     with _download_directory(layout) as directory:
         files = download(arguments, tuple(wanted.values()), target, directory)
         named = _by_name(files, wanted, target)
@@ -158,10 +158,9 @@ def _download(pin: WheelPin, target: WheelTarget, layout: Layout, directory: Pat
     requirement = Requirement(f"{pin.name}=={pin.version}")
     listed = directory / "requirements.txt"
     listed.write_text(f"{requirement} --hash={pin.digest.algorithm}:{pin.digest.hex}\n")
+    arguments = [*target.pip_options_for(pin.filename), "--requirement", str(listed)]
     try:
-        files = download(
-            ["--requirement", str(listed)], [requirement], target, directory, constrained=False
-        )
+        files = download(arguments, [requirement], target, directory, constrained=False)
     except UnreachableError as error:
         if layout.has(pin.digest):
             raise layout.damaged(pin.digest, "other bytes") from error

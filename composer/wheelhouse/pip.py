@@ -59,7 +59,7 @@ def download(
     files, log = directory / "files", directory / "pip.log"
     # -P: the current directory, which may hold anything, is not imported from.
     command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-    command += ["--log", str(log), "--dest", str(files), *target.pip_options, *arguments]
+    command += ["--log", str(log), "--dest", str(files), *arguments]
     done = subprocess.run(
         command,
         env=_environment(os.environ, directory, constrained=constrained),
