@@ -33,14 +33,17 @@ def commit_of(root: Path, revision: str) -> str:
         InputError: not a repository, or no such revision.
     """
     try:
-        named = _git(root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+        # In two steps: what follows `:/text` would count as more text.
+        named = _git(root, "rev-parse", "--verify", "--end-of-options", revision).decode().strip()
+        commit = _git(root, "rev-parse", "--verify", f"{named}^{{commit}}")
     except InputError as error:
         raise InputError.of(
             f"git does not know the revision {revision!r}",
             where=str(root),
-            found=error.faults[0].found,
+            found=error.faults[0].found.rpartition("\n")[2],
+            fix="name a commit, branch or tag that is here; a shallow clone has to fetch it first",
         ) from error
-    return named.decode().strip()
+    return commit.decode().strip()
 
 
 def files_at(root: Path, commit: str, folder: str) -> list[str]:

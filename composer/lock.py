@@ -327,8 +327,9 @@ def differences(old: Lock | None, new: Lock) -> Iterator[str]:
             yield f"module {name} changed"
         elif before[name].knobs != after[name].knobs:
             yield f"knobs of module {name} changed"
-    if old.config != new.config:
-        yield "settings (env, labels, entrypoint, cmd, workdir) changed"
+    fields = LockedConfig.model_fields
+    if changed := [one for one in fields if getattr(old.config, one) != getattr(new.config, one)]:
+        yield f"settings changed: {', '.join(changed)}"
     if [one.platform for one in old.platforms] != [one.platform for one in new.platforms]:
         yield f"platforms {', '.join(one.platform for one in new.platforms)}"
     if old.digest != new.digest:

@@ -1,4 +1,4 @@
-"""Wheels as an installer would leave them, compared with pip, and what damaged ones do."""
+"""Wheels as an installer would leave them, compared with what pip leaves."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,18 +19,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from composer.errors import Fault, InputError, IntegrityError
+from composer.errors import Fault, InputError
 from composer.oci.filetree import Entry, LayerTable, Tree
-from composer.oci.layer import Member, encode_layer, tar
+from composer.oci.layer import encode_layer, tar
 from composer.wheel import Scheme, Wheel, members, read_wheel
 
-from .support.wheels import Packed, Rows, build_wheel, hash_text, patch
+from .support.wheels import (
+    FILENAME,
+    MTIME,
+    ROOT,
+    SCHEME,
+    Packed,
+    build_wheel,
+    content,
+    hash_text,
+    nothing,
+    on,
+)
 
-ROOT = "usr/local/lib/python3.12/dist-packages"
-SCHEME = Scheme(ROOT, "/usr/bin/python3.12")
 INFO = f"{ROOT}/demo-1.0.dist-info"
-FILENAME = "demo-1.0-py3-none-any.whl"
-MTIME = 1700000000
 EXECUTABLE = 0o100755
 ENTRY_POINTS = b"[console_scripts]\ndemo = demo.cli:main\n\n[gui_scripts]\ndemo-gui=demo:App.run\n"
 FULL: Mapping[str, bytes | Packed] = {
@@ -52,28 +57,11 @@ FULL: Mapping[str, bytes | Packed] = {
 }
 
 
-def nothing(path: str) -> Entry | None:
-    """Say that the image below is empty."""
-    return None
-
-
 def full_wheel(directory: Path, **knobs: Any) -> Wheel:
     """Return a wheel with everything that a wheel may have."""
     return read_wheel(
         build_wheel(directory, FULL, replaced={"entry_points.txt": ENTRY_POINTS}, **knobs)
     )
-
-
-def on(
-    wheel: Wheel, stat: Callable[[str], Entry | None] = nothing, scheme: Scheme = SCHEME
-) -> dict[str, Member]:
-    """Return the members by path."""
-    return {one.path: one for one in members(wheel, scheme, mtime=MTIME, stat=stat)}
-
-
-def content(member: Member) -> bytes:
-    """Return a member's whole content."""
-    return member.data if isinstance(member.data, bytes) else b"".join(member.data())
 
 
 # What is put where
@@ -140,11 +128,11 @@ def test_record_of_the_installed_files(tmp_path: Path) -> None:
         )
     )
     assert content(on(wheel)[f"{INFO}/RECORD"]).decode() == (
-        "../../../bin/run,sha256=2_cbw9z-v6dEIJjmSZcbVVJXSnYYlDTBxkFGX0rZ9f4,22\n"
+        "../../../bin/run,sha256=4OaZie7sGoZjlioyYClyfCWBSypsaqwcZ8WQQu9JZyg,22\n"
         "demo-1.0.dist-info/INSTALLER,sha256=jLmhBR06QFGLqfBVdNJ3JPy-7jr7nSl7LgGemw-WiZw,8\n"
         "demo-1.0.dist-info/METADATA,sha256=NKonpgZPlYtBt4GiF_KQ_Qq1-WUeK25Kzas0G3uTwwU,46\n"
         "demo-1.0.dist-info/RECORD,,\n"
-        "demo-1.0.dist-info/WHEEL,sha256=LI_fsy5WA0AFYOu-wcoVDYHcEQ8pwPXM5qEsdCSiZHk,41\n"
+        "demo-1.0.dist-info/WHEEL,sha256=pOC2U1k6hCf_vkZe7h2snGRWx-C20Xjuc3a02KQn2OY,41\n"
         '"demo/a, b.py",sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\n'
     )
 
@@ -202,7 +190,8 @@ def test_better_hashes_are_kept_and_the_layer_knows_its_own(tmp_path: Path) -> N
     found = on(wheel)
     assert found[f"{ROOT}/demo.py"].entry.sha256 == hashlib.sha256(b"x\n").hexdigest()
     record = content(found[f"{INFO}/RECORD"]).decode()
-    assert f"demo.py,{hash_text(b'x\n', 'sha512')},2\n" in record
+    text = hash_text(b"x\n", "sha512")
+    assert f"demo.py,{text},2\n" in record
 
 
 def test_signatures_of_record_are_kept_with_a_hash(tmp_path: Path) -> None:
@@ -343,123 +332,9 @@ def test_what_the_image_has_is_never_changed_in_type(
     ],
 )
 def test_two_files_for_one_place(tmp_path: Path, knobs: dict[str, Any], fault: Fault) -> None:
-    if "a/b" in knobs.get("files", {}):
-        fault = Fault(what=fault.what, where=fault.where)
     with pytest.raises(InputError) as caught:
         on(read_wheel(build_wheel(tmp_path, **knobs)))
-    assert [(one.what, one.where, one.found) for one in caught.value.faults] == [
-        (fault.what, fault.where, fault.found)
-    ]
-
-
-# Bytes that are not those promised
-
-
-def damage(wheel: Wheel, name: str) -> Fault:
-    """Return the fault that reading a member of the wheel ends with."""
-    member = on(wheel)[f"{ROOT}/{name}"]
-    with pytest.raises(IntegrityError) as caught:
-        content(member)
-    (fault,) = caught.value.faults
-    assert fault.what == "a file of the archive is damaged"
-    assert fault.where == f"{FILENAME}: {name}"
-    assert fault.fix == "fetch the archive again"
-    return fault
-
-
-def crc(data: bytes) -> int:
-    """Return the CRC-32 of `data`."""
-    return zlib.crc32(data)
-
-
-def test_content_that_is_forged_with_its_crc(tmp_path: Path) -> None:
-    knobs: dict[str, Any] = {"central": {"demo.py": {"CRC": crc(b"forged\n")}}}
-    path = build_wheel(tmp_path, {"demo.py": Packed(b"honest\n", method=0)}, **knobs)
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b"honest\n", b"forged\n"))
-    fault = damage(read_wheel(path), "demo.py")
-    assert fault.expected == f"{hash_text(b'honest\n')} (RECORD)"
-    assert fault.found == hash_text(b"forged\n")
-
-
-def test_content_that_is_forged_without_its_crc(tmp_path: Path) -> None:
-    path = build_wheel(tmp_path, {"demo.py": Packed(b"honest\n", method=0)})
-    patch(path, b"honest\n", b"forged\n")
-    fault = damage(read_wheel(path), "demo.py")
-    assert fault.expected == f"CRC-32 {crc(b'honest\n'):08x}"
-    assert fault.found == f"CRC-32 {crc(b'forged\n'):08x}"
-
-
-def test_a_bomb_that_declares_less_than_it_holds(tmp_path: Path) -> None:
-    record: Callable[[Rows], Rows] = lambda rows: [  # noqa: E731
-        (name, text, "5" if name == "demo.py" else size) for name, text, size in rows
-    ]
-    path = build_wheel(
-        tmp_path,
-        {"demo.py": bytes(64 * 1024 * 1024)},
-        record=record,
-        central={"demo.py": {"file_size": 5}},
-    )
-    fault = damage(read_wheel(path), "demo.py")
-    assert (fault.expected, fault.found) == ("5 bytes", "more")
-
-
-def test_content_that_is_shorter_than_declared(tmp_path: Path) -> None:
-    record: Callable[[Rows], Rows] = lambda rows: [  # noqa: E731
-        (name, text, "9" if name == "demo.py" else size) for name, text, size in rows
-    ]
-    path = build_wheel(
-        tmp_path, {"demo.py": b"12345"}, record=record, central={"demo.py": {"file_size": 9}}
-    )
-    fault = damage(read_wheel(path), "demo.py")
-    assert (fault.expected, fault.found) == ("9 bytes", "5 bytes")
-
-
-def test_deflated_data_that_is_none(tmp_path: Path) -> None:
-    path = build_wheel(tmp_path, {"demo.py": b"abcdefgh" * 100})
-    wheel = read_wheel(path)
-    (file,) = [one for one in wheel.files if one.path == "demo.py"]
-    start = file.packed.offset + 30 + len("demo.py")
-    data = bytearray(path.read_bytes())
-    data[start] = 0xFF  # block type 3 is not one
-    path.write_bytes(data)
-    assert damage(wheel, "demo.py").expected == "deflated data"
-
-
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_an_archive_that_was_cut_after_it_was_read(tmp_path: Path, method: int) -> None:
-    noise = random.Random(2).randbytes(2 * 1024 * 1024)
-    path = build_wheel(tmp_path, {"demo.py": Packed(noise, method=method)})
-    wheel = read_wheel(path)
-    os.truncate(path, 1024 * 1024)
-    assert "end" in damage(wheel, "demo.py").found
-
-
-def test_a_local_header_that_names_another_file(tmp_path: Path) -> None:
-    path = build_wheel(tmp_path, {"demo.py": b"1", "evil.py": b"1"})
-    wheel = read_wheel(path)
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b"demo.py", b"evil.py", 1))
-    fault = damage(wheel, "demo.py")
-    assert fault.expected == "local file header of b'demo.py'"
-    assert fault.found == "b'evil.py'"
-
-
-def test_an_offset_that_leads_elsewhere(tmp_path: Path) -> None:
-    path = build_wheel(tmp_path, {"demo.py": b"1"}, central={"demo.py": {"header_offset": 3}})
-    found = damage(read_wheel(path), "demo.py")
-    assert (found.expected, found.found) == ("a local file header", "other bytes")
-
-
-def test_contents_come_in_small_pieces(tmp_path: Path) -> None:
-    size = 5 * 1024 * 1024 + 1
-    wheel = read_wheel(
-        build_wheel(tmp_path, {"a": bytes(size), "b": Packed(bytes(size), method=0)})
-    )
-    for one in wheel.files[-2:]:
-        pieces = [len(piece) for piece in one.chunks()]
-        assert max(pieces) == 1024 * 1024
-        assert sum(pieces) == size
+    assert caught.value.faults == (fault,)
 
 
 # The layer
@@ -483,10 +358,11 @@ def test_golden_layer(tmp_path: Path) -> None:
     layer = encode_layer(
         members(full_wheel(tmp_path), SCHEME, mtime=MTIME, stat=nothing), lambda piece: None
     )
-    assert (str(layer.diff_id), str(layer.digest), layer.size) == GOLDEN
-
-
-GOLDEN = ("sha256:", "sha256:", 0)
+    assert (str(layer.diff_id), str(layer.digest), layer.size) == (
+        "sha256:b116ea4737dd486513c14cad1f0d6e288b21d6e0acbef9a214340e1ee59b7c75",
+        "sha256:1c1b218d4015b26be7188e2661d8585a245ef6583b200d158be2144025375384",
+        30743,
+    )
 
 
 names = st.text(
@@ -504,27 +380,26 @@ trees = st.dictionaries(
 @given(trees)
 @settings(deadline=None)
 def test_any_tree_of_files_is_installed_as_it_is(
-    tmp_path_factory: Any, tree: dict[str, bytes]
+    tmp_path_factory: pytest.TempPathFactory, tree: dict[str, bytes]
 ) -> None:
     plain = {
         path: data
         for path, data in tree.items()
         if not any(other.startswith(f"{path}/") for other in tree)
         and not path.partition("/")[0].endswith((".data", ".dist-info"))
-        and ".wh." not in path
-        and "{" not in path
-        and "}" not in path
     }
     wheel = read_wheel(build_wheel(tmp_path_factory.mktemp("w"), {"demo.py": b"", **plain}))
-    found = on(wheel)
     assert {
         path.removeprefix(f"{ROOT}/"): content(one)
-        for path, one in found.items()
+        for path, one in on(wheel).items()
         if one.entry.is_file and not path.startswith(INFO)
     } == {"demo.py": b"", **plain}
 
 
 # pip
+
+PIP_INSTALL = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+PIP_INSTALL += ["--no-index", "--no-warn-script-location"]
 
 
 def installed(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -542,8 +417,7 @@ def test_pip_leaves_the_same(tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")}
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
-        + ["--no-index", "--no-warn-script-location", f"--prefix={prefix}", str(wheel.path)],
+        [*PIP_INSTALL, f"--prefix={prefix}", str(wheel.path)],
         env={**environment, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
         check=True,
         umask=0o022,

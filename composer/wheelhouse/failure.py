@@ -46,9 +46,9 @@ _SHOWN = 6  # file names and versions in an error
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What pip wrote to stderr, and its log of the run, which is far more."""
+    """What pip wrote to the terminal, and its log of the run, which is far more."""
 
-    error: str
+    output: str
     log: str
 
 
@@ -76,34 +76,34 @@ def failure(said: Said, requirements: Sequence[Requirement], target: WheelTarget
         if (error := rule()) is not None:
             return error
     return UnreachableError(
-        Fault(what="pip download failed", where=where, context=_last_lines(said.error))
+        Fault(what="pip download failed", where=where, context=_last_lines(said.output))
     )
 
 
 def _no_pip(said: Said) -> ComposeError | None:
-    if not _NO_PIP.search(said.error):
+    if not _NO_PIP.search(said.output):
         return None
     return UnreachableError.of(
         "pip, which downloads wheels, is not installed beside compose",
-        found=said.error.strip().splitlines()[-1],
+        found=said.output.strip().splitlines()[-1],
         fix="install it: python -m ensurepip",
     )
 
 
 def _wrong_hash(said: Said, where: str) -> ComposeError | None:
-    if (match := _HASH.search(said.error)) is None:
+    if (match := _HASH.search(said.output)) is None:
         return None
     return IntegrityError.of(
-        "the package index serves another file than the lock pins",
+        "the package index serves a file with another hash",
         where=where,
         expected=f"sha256:{match['expected']}",
         found=f"sha256:{match['found']}",
-        fix="find out who changed the file; to accept it, lock again",
+        fix="find out who changed the file before you lock again",
     )
 
 
 def _full_disk(said: Said, where: str) -> ComposeError | None:
-    if "No space left on device" not in said.error:
+    if "No space left on device" not in said.output:
         return None
     fix = "free some space, or set COMPOSE_STORE to another file system"
     return UnreachableError.of("the disk is full", where=where, fix=fix)
@@ -117,7 +117,7 @@ def _unreachable(said: Said, where: str) -> ComposeError | None:
         if "404 Client Error" not in match["reason"]
     ]
     if not reasons:
-        reasons = [line for line in said.error.splitlines() if _NETWORK.search(line)][-1:]
+        reasons = [line for line in said.output.splitlines() if _NETWORK.search(line)][-1:]
     if not reasons:
         return None
     return UnreachableError.of(
@@ -131,7 +131,7 @@ def _unreachable(said: Said, where: str) -> ComposeError | None:
 def _nothing_fits(
     said: Said, requirements: Sequence[Requirement], target: WheelTarget
 ) -> ComposeError | None:
-    if (match := _NOT_FOUND.search(said.error)) is None:
+    if (match := _NOT_FOUND.search(said.output)) is None:
         return None
     name = canonicalize_name(match["name"])
     wanted = next((one for one in requirements if canonicalize_name(one.name) == name), None)
@@ -141,7 +141,7 @@ def _nothing_fits(
         expected=f"a wheel for {target}: {_asked(target)}",
         found=redact(_offers(said, wanted)),
         fix=f"choose a version and platform that has one: python -m pip index versions {name}",
-        context=tuple(line for line in said.error.splitlines() if "Requires-Python" in line),
+        context=tuple(line for line in said.output.splitlines() if "Requires-Python" in line),
     )
     return InputError(fault)
 
@@ -157,7 +157,7 @@ def _offers(said: Said, wanted: Requirement | None) -> str:
     files = sorted({name for name in _skipped(said.log) if wanted and _is_of(name, wanted)})
     if files:
         return _shortened(files)
-    match = _VERSIONS.search(said.error)
+    match = _VERSIONS.search(said.output)
     versions = match["versions"].split(", ")[::-1] if match else ["none"]
     return "no version at all" if versions == ["none"] else f"versions {_shortened(versions)}"
 
@@ -193,7 +193,7 @@ def _shortened(items: Sequence[str]) -> str:
 
 
 def _conflict(said: Said, where: str) -> ComposeError | None:
-    if "ResolutionImpossible" not in said.error:
+    if "ResolutionImpossible" not in said.output:
         return None
     fault = Fault(
         what="pip's constraints exclude what is asked for",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import BinaryIO
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from ..errors import Fault, IntegrityError, UnreachableError, raise_all
+from ..errors import Fault, InputError, IntegrityError, UnreachableError, raise_all
 from ..oci.digest import Digest
 from ..oci.layout import Ingest, Layout, storage_errors
 from ..wheel.tags import WheelTarget
@@ -157,11 +158,12 @@ def _held(pin: WheelPin, layout: Layout) -> bool:
 def _download(pin: WheelPin, target: WheelTarget, layout: Layout, directory: Path) -> None:
     requirement = Requirement(f"{pin.name}=={pin.version}")
     listed = directory / "requirements.txt"
-    listed.write_text(f"{requirement} --hash={pin.digest.algorithm}:{pin.digest.hex}\n")
+    with storage_errors(directory):
+        listed.write_text(f"{requirement} --hash={pin.digest}\n")
     arguments = [*target.pip_options_for(pin.filename), "--requirement", str(listed)]
     try:
         files = download(arguments, [requirement], target, directory, constrained=False)
-    except UnreachableError as error:
+    except (InputError, UnreachableError) as error:
         if layout.has(pin.digest):
             raise layout.damaged(pin.digest, "other bytes") from error
         raise
@@ -204,11 +206,12 @@ def _download_directory(layout: Layout) -> Iterator[Path]:
     What a process that was killed has left there is gone again with the next one.
     """
     with layout.exclusive("wheels"):
-        directory = layout.root / "ingest" / "wheels"
-        shutil.rmtree(directory, ignore_errors=True)
+        wheels = layout.root / "ingest" / "wheels"
+        shutil.rmtree(wheels, ignore_errors=True)
+        directory = wheels / os.urandom(8).hex()  # a pip that outlived its compose has another
         with storage_errors(directory):
-            directory.mkdir()
+            directory.mkdir(parents=True)
         try:
             yield directory
         finally:
-            shutil.rmtree(directory, ignore_errors=True)
+            shutil.rmtree(wheels, ignore_errors=True)

@@ -30,13 +30,11 @@ _SET = {
     "PIP_REQUIRE_VIRTUALENV": "0",  # nothing is installed
     "PYTHONUTF8": "1",
 }
-_UNSET = frozenset(
-    f"PIP_{name}"
-    for name in (
-        "ABI", "DEST", "EDITABLE", "GROUP", "IMPLEMENTATION", "LOG", "NO_BINARY", "ONLY_BINARY",
-        "ONLY_DEPS", "PLATFORM", "PYTHON", "PYTHON_VERSION", "QUIET", "REQUIREMENT", "VERBOSE",
-    )
-)  # fmt: skip
+_UNSET = {
+    "PIP_ABI", "PIP_DEST", "PIP_EDITABLE", "PIP_GROUP", "PIP_IMPLEMENTATION", "PIP_LOG",
+    "PIP_NO_BINARY", "PIP_ONLY_BINARY", "PIP_ONLY_DEPS", "PIP_PLATFORM", "PIP_PYTHON",
+    "PIP_PYTHON_VERSION", "PIP_QUIET", "PIP_REQUIREMENT", "PIP_VERBOSE", "PYTHONWARNINGS",
+}  # fmt: skip
 
 
 def download(
@@ -64,13 +62,14 @@ def download(
         command,
         env=_environment(os.environ, directory, constrained=constrained),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
         check=False,
     )
     if done.returncode:
-        raise failure(Said(done.stderr, _text(log)), requirements, target)
+        raise failure(Said(done.stdout, _text(log)), requirements, target)
     return tuple(sorted(files.iterdir())) if files.is_dir() else ()
 
 

@@ -69,6 +69,25 @@ def test_an_error_of_emit_ends_the_layer() -> None:
     assert threading.active_count() == 1
 
 
+def test_nothing_is_read_in_vain_after_an_error() -> None:
+    read = 0
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal read
+        for _ in range(100):
+            read += 1
+            yield bytes(MIB)
+
+    def emit(piece: bytes | memoryview) -> None:
+        raise OSError("disk full")
+
+    first = Member("a", regular(MIB, ""), bytes(MIB))
+    rest = Member("b", regular(100 * MIB, ""), chunks)
+    with pytest.raises(OSError, match="disk full"):
+        encode_layer([first, rest], emit)
+    assert read < 20
+
+
 def test_an_error_of_a_member_ends_the_thread() -> None:
     def chunks() -> Iterator[bytes]:
         yield bytes(5 * MIB)

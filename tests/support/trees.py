@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import difflib
+import io
+import os
+import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from composer.module import Change, Knob, Module, Read
 from composer.oci.digest import sha256
 from composer.oci.filetree import Entry, LayerTable, Tree, regular
-from composer.oci.layer import Member
 from composer.patch import split_lines
 
 __all__ = [
     "EPOCH",
     "MemoryView",
     "added",
+    "contents",
     "diff",
     "edited",
+    "extract",
     "knob",
-    "members",
     "module",
     "numbered",
+    "on_disk",
     "patched",
     "read",
     "removed",
@@ -68,19 +73,45 @@ def view(
     }
     table.update({path: Entry("l", 0o777, link=link) for path, link in (links or {}).items()})
     for path, entry in (entries or {}).items():
-        data = files.get(path)
-        whole = {} if data is None else {"size": len(data), "sha256": sha256(data).hex}
-        table[path] = entry._replace(**whole)
+        if (data := files.get(path)) is not None:
+            entry = entry._replace(size=len(data), sha256=sha256(data).hex)  # noqa: PLW2901
+        table[path] = entry
     return MemoryView(Tree.merge([LayerTable(table)]), dict(files))
 
 
-def members(base: MemoryView) -> list[Member]:
-    """Return a base's files and directories as members of a layer; links left out."""
-    return [
-        Member(path, entry, base.contents.get(path, b""))
-        for path, entry in base.tree.walk()
-        if entry.kind in "fd"
-    ]
+def on_disk(root: Path) -> MemoryView:
+    """Return the files and directories below `root` as a base."""
+    files: dict[str, bytes] = {}
+    entries: dict[str, Entry] = {}
+    for path in sorted(root.rglob("*")):
+        name, status = path.relative_to(root).as_posix(), path.stat()
+        kind = "d" if path.is_dir() else "f"
+        entries[name] = Entry(kind, status.st_mode & 0o7777, mtime=int(status.st_mtime))
+        if kind == "f":
+            files[name] = path.read_bytes()
+    return view(files, entries=entries)
+
+
+def extract(layer: bytes, root: Path) -> None:
+    """Apply a layer to a directory, as a runtime does."""
+    with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+        for member in archive:
+            path = root / member.name
+            if path.name.startswith(".wh."):
+                path.with_name(path.name.removeprefix(".wh.")).unlink()
+                continue
+            if member.isdir():
+                path.mkdir(exist_ok=True)
+            elif (file := archive.extractfile(member)) is not None:
+                path.write_bytes(file.read())
+            os.utime(path, (member.mtime, member.mtime))
+
+
+def contents(layer: bytes) -> dict[str, bytes]:
+    """Return the files of a layer, whiteouts among them."""
+    with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+        opened = ((member.name, archive.extractfile(member)) for member in archive)
+        return {name: file.read() for name, file in opened if file is not None}
 
 
 def numbered(count: int, *, newline: bytes = b"\n") -> bytes:

@@ -12,7 +12,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Packed", "Rows", "build_wheel", "hash_text", "patch"]
+from composer.oci.filetree import Entry
+from composer.oci.layer import Member
+from composer.wheel import Scheme, Wheel, members
+
+__all__ = [
+    "FILENAME",
+    "MTIME",
+    "ROOT",
+    "SCHEME",
+    "Packed",
+    "Rows",
+    "build_wheel",
+    "content",
+    "hash_text",
+    "nothing",
+    "on",
+    "patch",
+]
+
+FILENAME = "demo-1.0-py3-none-any.whl"
+ROOT = "usr/local/lib/python3.12/dist-packages"
+SCHEME = Scheme(ROOT, "/usr/bin/python3.12")
+MTIME = 1700000000
 
 Rows = list[tuple[str, str, str]]
 _FILE = 0o100000  # S_IFREG
@@ -88,7 +110,7 @@ def build_wheel(
 
 
 def _expanded(name: str, stem: str) -> str:
-    return name.format(info=f"{stem}.dist-info", data=f"{stem}.data")
+    return name.replace("{info}", f"{stem}.dist-info").replace("{data}", f"{stem}.data")
 
 
 def _packed(value: bytes | Packed) -> Packed:
@@ -125,3 +147,20 @@ def patch(path: Path, old: bytes, new: bytes) -> None:
     assert data.count(old) == 1
     assert len(old) == len(new)
     path.write_bytes(data.replace(old, new))
+
+
+def nothing(path: str) -> Entry | None:
+    """Say that the image below is empty."""
+    return None
+
+
+def on(
+    wheel: Wheel, stat: Callable[[str], Entry | None] = nothing, scheme: Scheme = SCHEME
+) -> dict[str, Member]:
+    """Return the members by path."""
+    return {one.path: one for one in members(wheel, scheme, mtime=MTIME, stat=stat)}
+
+
+def content(member: Member) -> bytes:
+    """Return a member's whole content."""
+    return member.data if isinstance(member.data, bytes) else b"".join(member.data())
