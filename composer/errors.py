@@ -36,7 +36,10 @@ class Fault:
     def __str__(self) -> str:
         lines = [self.what]
         labelled = (("where", self.where), ("expected", self.expected), ("found", self.found))
-        lines += [f"  {label + ':':<10}{value}" for label, value in labelled if value]
+        for label, value in labelled:
+            if value:
+                indented = value.replace("\n", "\n" + " " * 12)
+                lines.append(f"  {label + ':':<10}{indented}")
         lines += [f"    {line}" for line in self.context]
         if self.fix:
             lines.append(f"  {'fix:':<10}{self.fix}")

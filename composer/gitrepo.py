@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import subprocess
 from collections.abc import Iterator
@@ -12,10 +13,15 @@ from .errors import InputError, UnreachableError
 __all__ = ["commit_of", "files_at", "read_at", "versions"]
 
 
+# What a git hook sets for its own repository must not decide which one is read.
+_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+
+
 def _git(root: Path, *arguments: str) -> bytes:
+    env = {name: value for name, value in os.environ.items() if name not in _REPOSITORY}
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, check=False
+            ["git", "-C", str(root), *arguments], env=env, capture_output=True, check=False
         )
     except OSError as error:
         raise UnreachableError.of("git cannot be run", found=str(error)) from error

@@ -192,8 +192,8 @@ class _Work:
             return refusal.collision(module, target, change, collision)
         except PatchError as error:
             return refusal.patch_fault(module, change, error, before)
-        target.add(module.name, step, seen, after)
         self.changes.append(self._file_change(module.name, change, target, before, after))
+        target.add(module.name, step, seen, after)
         self.places[module.name, target.path] = change.place
         return None
 
@@ -225,7 +225,7 @@ class _Work:
     def _file_change(
         self, module: str, change: Change, target: Target, before: State, after: State
     ) -> FileChange:
-        entry = target.entry if before.digest is not None else None
+        entry = target.entry
         hunks: tuple[str, ...] = ()
         if change.kind == "patch":
             hunks = tuple(hunk.header for hunk in Patch.parse(change.data).hunks)

@@ -189,7 +189,7 @@ class _Parser:
     def hunks(self) -> Iterator[Hunk]:
         self._preamble()
         number, end = 0, 0
-        while self.at < len(self.lines):
+        while self.at < len(self.lines) and not (number and self._signature()):
             number += 1
             hunk = self._hunk(number)
             if hunk.start < end:
@@ -198,6 +198,11 @@ class _Parser:
             yield hunk
         if not number:
             raise PatchError("the patch has no hunk")
+
+    def _signature(self) -> bool:
+        """Tell whether only the signature is left with which `git format-patch` ends."""
+        rest = [line for line in self.lines[self.at :] if line]
+        return self.lines[self.at] == b"-- " and len(rest) <= 2
 
     def _preamble(self) -> None:
         while self.at < len(self.lines) and not self.lines[self.at].startswith(b"@@ "):

@@ -200,12 +200,11 @@ def _platform(
     )
     document = _overlay_document(definition.modules, applied)
     layers.append(overlay_layer(document, base.view, epoch=epoch))
-    cache_root = _cache_root(definition, base, applied)
-    env = {
-        **{name: value for _, name, _, value in knob_values(definition)},
-        **definition.env,
-        **({CACHE_VARIABLE: cache_root} if cache_root else {}),
-    }
+    env = {name: value for _, name, _, value in knob_values(definition)}
+    env.update(definition.env)
+    cache_root = ""
+    if definition.cache_namespace:
+        env[CACHE_VARIABLE] = cache_root = _cache_root(env, base, applied)
     image = derive(
         base.image,
         [AddedLayer(one.layer, f"compose {one.module}") for one in layers],
@@ -219,11 +218,9 @@ def _platform(
     return PlatformPlan(base, applied, tuple(layers), image, cache_root)
 
 
-def _cache_root(definition: ImageDefinition, base: PlatformBase, applied: Overlay) -> str:
-    if not definition.cache_namespace:
-        return ""
+def _cache_root(env: Mapping[str, str], base: PlatformBase, applied: Overlay) -> str:
     own = base.image.config.env.get(CACHE_VARIABLE)
-    parent = definition.env.get(CACHE_VARIABLE) or own or CACHE_DEFAULT
+    parent = env.get(CACHE_VARIABLE) or own or CACHE_DEFAULT
     suffix = fingerprint.cache_suffix(base.image.config.diff_ids, applied.changes)
     return f"{parent.rstrip('/')}/{suffix}"
 

@@ -94,6 +94,7 @@ class Project:
         self, name: str, chain: Sequence[ImageSpec], modules: Sequence[Module]
     ) -> ImageDefinition:
         base_name = _last(chain, "base")
+        entrypoint, cmd = _command(chain)
         inputs = {FILE: self.digest}
         for module in modules:
             inputs.update(module.inputs)
@@ -107,8 +108,8 @@ class Project:
             knobs=_merged(spec.knobs for spec in chain),
             env=_merged(spec.env for spec in chain),
             labels=_merged(spec.labels for spec in chain),
-            entrypoint=_last(chain, "entrypoint"),
-            cmd=_last(chain, "cmd"),
+            entrypoint=entrypoint,
+            cmd=cmd,
             workdir=_last(chain, "workdir"),
             cache_namespace=bool(_last(chain, "cache_namespace")),
             inputs=inputs,
@@ -161,6 +162,20 @@ class Project:
         except OSError as error:
             raise _unreadable(shown, error) from error
         return _ModuleReader(self.root, parse(raw, shown), name, raw).read()
+
+
+def _command(
+    chain: Sequence[ImageSpec],
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Return entrypoint and cmd: a new entrypoint clears the cmd it was not written for."""
+    entrypoint: tuple[str, ...] | None = None
+    cmd: tuple[str, ...] | None = None
+    for spec in chain:
+        if spec.entrypoint is not None:
+            entrypoint, cmd = spec.entrypoint, None
+        if spec.cmd is not None:
+            cmd = spec.cmd
+    return entrypoint, cmd
 
 
 def _last(chain: Sequence[ImageSpec], key: str) -> Any:

@@ -145,7 +145,9 @@ def _plan(
     }
     loaded = [one.load() for one in base.platforms() if str(one.platform) not in kept]
     single = len(definition.base.platforms) == 1
-    return plan(definition, loaded, epoch=base.epoch, others=others, single=single)
+    # What is kept has its time already, which may be that of another platform's base.
+    epoch = unchanged.base.epoch if kept and unchanged is not None else base.epoch
+    return plan(definition, loaded, epoch=epoch, others=others, single=single)
 
 
 def _chosen(definition: ImageDefinition, choice: Choice) -> Sequence[str]:

@@ -36,7 +36,7 @@ class Target:
     """One file and what modules do to it. Views are named by the modules they have seen."""
 
     path: str
-    entry: Entry | None
+    entry: Entry | None  # of the base's file, as long as it is that one
     base: State
     # module -> its step on a view, or the state it leaves whatever was there
     steps: dict[str, Step | State] = field(default_factory=dict)
@@ -55,6 +55,8 @@ class Target:
         """Keep what a module does, from the view `seen`, and the file as it stands after it."""
         self.steps[module] = step
         self.seen[module] = seen
+        if step is ABSENT:
+            self.entry = None  # what takes the place later has no header to carry over
         self._states[frozenset(self.steps)] = after
 
     def _replay(self, names: frozenset[str]) -> State:

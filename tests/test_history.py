@@ -225,3 +225,12 @@ def test_no_git(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(UnreachableError) as caught:
         repository.told("HEAD", a="1")
     assert caught.value.faults[0].what == "git cannot be run"
+
+
+def test_the_repository_of_a_hook_is_not_read(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.commit(x="1", y="1")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    (told,) = repository.told("HEAD", x="1")
+    assert told.startswith("module y is LOST")

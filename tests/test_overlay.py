@@ -93,6 +93,17 @@ def test_mode_owner_and_xattrs_are_those_of_the_file_replaced() -> None:
         assert carried == expected
 
 
+def test_a_file_in_the_place_of_a_removed_one_carries_nothing_over() -> None:
+    on = view({CORE: TEXT}, entries={CORE: Entry("f", 0o4755, uid=3)})
+    modules = [
+        module("a", removed("vllm/core.py", TEXT)),
+        module("b", added("vllm/core.py", OTHER), requires=["a"]),
+        module("c", patched("vllm/core.py", OTHER, b"new\n"), requires=["b"]),
+    ]
+    made = result(modules, on)
+    assert [(one.entry.mode, one.entry.uid) for one in made.changes[1:]] == [(0o644, 0)] * 2
+
+
 def test_modules_beside_each_other_in_one_file() -> None:
     edits = {"a": 3, "b": 9, "c": 15}
     modules = [module(name, change(**{f"line_{at}": name.encode()})) for name, at in edits.items()]

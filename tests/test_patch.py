@@ -69,6 +69,10 @@ def test_a_patch_without_its_last_newline() -> None:
     assert applied(patch, b"a\n") == b"b"
 
 
+def test_the_signature_of_format_patch() -> None:
+    assert Patch.parse(ONE + b"-- \n2.39.5\n\n") == Patch.parse(ONE)
+
+
 def test_a_context_line_that_an_editor_trimmed() -> None:
     patch = HEADER + b"@@ -1,3 +1,3 @@\n a\n\n-b\n+c\n"
     assert applied(patch, b"a\n\nb\n") == b"a\n\nc\n"
@@ -173,7 +177,7 @@ GIT = b"diff --git a/file b/file\n"
         (ONE + ONE, "line 6: the patch has a second file; make one patch a target"),
         (ONE + GIT, "line 6: the patch has a second file; make one patch a target"),
         (ONE + b"Index: b\n", "line 6: the patch has a second file; make one patch a target"),
-        (ONE + b"-- \n2.39.5\n", "line 6: not a line of a patch: '-- '"),
+        (ONE + b"-- \n2.39.5\nmore\n", "line 6: not a line of a patch: '-- '"),
         (ONE + b"\n", "line 6: not a line of a patch: ''"),
         (ONE + b"+more\n", "line 6: not a line of a patch: '+more'"),
         (ONE + b"\xff\n", "line 6: not a line of a patch: '\ufffd'"),

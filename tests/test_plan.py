@@ -201,6 +201,8 @@ def test_the_parent_of_the_cache_namespace() -> None:
     assert cache_root(small(), config=config) == f"/base/{suffix}"
     assert cache_root(small(), config=config, env={"VLLM_CACHE_ROOT": "/own"}) == f"/own/{suffix}"
     assert cache_root(small(), env={"VLLM_CACHE_ROOT": "/"}) == f"/{suffix}"
+    by_knob = module("c", knobs=[knob("VLLM_CACHE_ROOT", "/knob", "/else")])
+    assert cache_root([*small(), by_knob], config=config) == f"/knob/{suffix}"
 
 
 def test_a_cache_is_shared_by_images_of_the_same_code_only() -> None:

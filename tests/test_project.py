@@ -14,6 +14,7 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from composer import fingerprint
 from composer.errors import InputError
 from composer.module import in_order
 from composer.oci.digest import sha256
@@ -118,6 +119,24 @@ default = "0"
     assert made.inputs["modules/m/b"] == hashlib.sha256(b"\xff").hexdigest()
 
 
+def test_what_is_no_content_of_a_module(project: Written) -> None:
+    knobs = '[[knob]]\nname = "K"\nvalues = ["0", "1"]\ndefault = "0"\n'
+    text = f'[[add]]\ntarget = "a"\nfile = "a"\n{knobs}'
+    project.images('[images.i]\nbase = "b"\n').module("m", text, a=b"a")
+    content = fingerprint.content(load(project.root).module("m"))
+    for more in (
+        "# a comment\n\n",
+        'summary = "K is better"\n',
+        '[[marker]]\nwhen = { K = "1" }\npresent = ["on"]\n',
+        '[effect]\nscript = "effect.py"\narms = [{ K = "1" }]\n',
+        '[[experiment]]\nhypothesis = "h"\narms = {}\ngates = [{ metric = "m", at_least = 1 }]\n',
+    ):
+        project.module("m", text + more, **{"a": b"a", "README.md": more.encode()})
+        assert fingerprint.content(load(project.root).module("m")) == content
+    project.module("m", text.replace('"a"', '"b"'), b=b"a")
+    assert fingerprint.content(load(project.root).module("m")) != content
+
+
 def test_inputs_of_an_image(project: Written) -> None:
     project.module("m").module("n").images('[images.i]\nbase = "b"\nmodules = ["m"]\n')
     image = project.image()
@@ -195,6 +214,22 @@ cache_namespace = false
     assert project.names("same") == ["m"]
     assert project.names("young") == ["m", "n"]
     assert young.base.image == "y"
+
+
+def test_a_new_entrypoint_clears_the_command_it_was_not_written_for(project: Written) -> None:
+    project.images(
+        """\
+[images.old]
+base = "b"
+entrypoint = ["vllm"]
+cmd = ["serve"]
+[images.young]
+extends = "old"
+entrypoint = ["python3"]
+"""
+    )
+    young = project.image("young")
+    assert (young.entrypoint, young.cmd) == (("python3",), None)
 
 
 FIELDS = (

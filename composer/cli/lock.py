@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -82,6 +83,6 @@ def command(
 def _epoch(text: str | None) -> int | None:
     if text in (None, "base"):
         return None
-    if not text.isdigit():
+    if not re.fullmatch("[0-9]{1,11}", text):
         raise click.BadParameter("a number of seconds since 1970, or 'base'")
     return int(text)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from composer.module import Module
-from composer.oci.digest import Digest, sha256
+from composer.oci.digest import sha256
 from composer.oci.image import Image
 from composer.oci.manifest import Config, Descriptor, Manifest
 from composer.oci.mediatype import OCI, Family
@@ -75,8 +75,3 @@ def definition(modules: Sequence[Module] = (), **settings: Any) -> ImageDefiniti
             **settings,
         }
     )
-
-
-def digests(image: Image) -> list[Digest]:
-    """The digests of an image's layers."""
-    return [layer.digest for layer in image.manifest.layers]
