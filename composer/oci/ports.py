@@ -11,6 +11,7 @@ from typing import Protocol
 
 from .digest import Digest
 from .manifest import Descriptor
+from .reference import Reference
 
 __all__ = ["Destination", "Source"]
 
@@ -46,8 +47,8 @@ class Destination(Protocol):
     def has(self, descriptor: Descriptor) -> bool:
         """Tell whether the blob is there."""
 
-    def mount(self, descriptor: Descriptor, repository: str) -> bool:
-        """Take a blob over from another repository of the same registry; False: refused."""
+    def mount(self, descriptor: Descriptor, source: Reference) -> bool:
+        """Take a blob over from another repository; False: refused, or not of one registry."""
 
     def upload(self, descriptor: Descriptor, content: Callable[[], Iterable[bytes]]) -> None:
         """Send a blob; `content` can be asked again when an upload starts anew."""
