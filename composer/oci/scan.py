@@ -57,17 +57,28 @@ def scan(
             says nothing of the layer.
         InputError: the layer has an entry that no image may have.
     """
-    source = iter(chunks)
+    faults: list[ComposeError] = []
+    source = _noting(chunks, faults)
     archive = _Archive(where, limits)
     try:
         with ahead(inflate(source, media_type, where=where, limits=limits)) as pieces:
             reader = TarReader(archive.hashed(pieces), wanted, room, archive.expanded)
             table = _table(reader, where)
-    except ComposeError:
+    except ComposeError as error:
         for _ in source:
             pass
+        if faults and faults[0] is not error:  # it came while an earlier piece was looked at
+            raise faults[0] from error
         raise
     return Scanned(table, archive.diff_id(), archive.size, _contents(reader, table))
+
+
+def _noting(chunks: Iterable[bytes], faults: list[ComposeError]) -> Iterator[bytes]:
+    try:
+        yield from chunks
+    except ComposeError as error:
+        faults.append(error)
+        raise
 
 
 class _Archive:

@@ -81,13 +81,15 @@ def _numbers(texts: Iterable[bytes]) -> list[int]:
 def _stored_map(take: Take) -> tuple[list[int], int]:
     """Read a map that lies before the content: a count and its pairs, a number a line."""
     body = take(_RECORD)
-    while True:
-        lines = body.split(b"\n")[:-1]
-        if lines and len(lines) > 2 * number(lines[0], 10):
-            return _numbers(lines[1 : 1 + 2 * number(lines[0], 10)]), len(body)
-        if len(body) > _MAP_LIMIT:
+    wanted = 1 + 2 * number(body.partition(b"\n")[0], 10)
+    lines = body.count(b"\n")
+    while lines < wanted:
+        if len(body) >= _MAP_LIMIT:
             raise TarFormatError("a sparse file's map without end")
-        body += take(_RECORD)
+        block = take(_RECORD)
+        lines += block.count(b"\n")
+        body += block
+    return _numbers(body.split(b"\n", wanted)[1:wanted]), len(body)
 
 
 def _holes(pairs: Iterable[tuple[int, int]], stored: int, size: int) -> list[Hole]:
