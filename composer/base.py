@@ -1,210 +1,182 @@
-"""Bases: where a derived image starts, made from wheels and kept in the store.
-
-A base is assembled once for its pins; what was assembled is found again by a digest of them.
-Files of a base are read one by one, and those that were read stay in the store, so that a later
-build needs neither the wheel nor the network. What reads wheels is imported when one is read.
-"""
+"""The base of an image as one run pins it: wheels, an image, or wheels on an image."""
 
 from __future__ import annotations
 
-import json
-import posixpath
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from .errors import ComposeError, InputError
-from .fingerprint import FORMAT
-from .oci import toc
-from .oci.digest import Digest, sha256
-from .oci.filetree import Entry, LayerTable, Tree
-from .oci.image import AddedLayer, Image, derive, scratch
-from .oci.layer import Member, encode_layer
-from .oci.layout import Layout, atomic_write
-from .oci.manifest import Config, Manifest, canonical_json
+from .errors import InputError
+from .facts import Facts, FactView, LayeredFiles
+from .imagebase import ImageBase, ImageLayers
+from .lock import Lock, LockedBase, LockedPlatform, LockedWheel
+from .module import Module
+from .oci.digest import Digest
+from .oci.image import Image, index_of
+from .oci.layout import Layout
+from .oci.manifest import Descriptor
 from .oci.platform import Platform
+from .oci.ports import Source
 from .plan import PlatformBase
+from .sources import open_source, reference_of
 from .spec import BaseSpec
+from .wheelbase import WheelBase, glibc_of
 from .wheelpin import WheelPin
 
-if TYPE_CHECKING:
-    from .wheel import Scheme
-    from .wheelhouse import WheelTarget
-
-__all__ = ["WheelBase", "glibc_of", "wheel_target"]
-
-# What a base of wheels says of its age: the earliest time that zip files can hold.
-CREATED = "1980-01-01T00:00:00Z"
-_EPOCH = 315532800
-# The glibc of Ubuntu 22.04, on which vLLM's own image is built; `glibc` of a base says another.
-_GLIBC = "2.35"
-
-
-def wheel_target(spec: BaseSpec, platform: Platform, where: str) -> WheelTarget:
-    """Return what wheels of a base must fit.
-
-    Raises:
-        InputError: the base's `python`, `glibc` or platform is not one that wheels are made for.
-    """
-    from .wheelhouse import WheelTarget
-
-    try:
-        return WheelTarget(spec.python or "", platform, glibc_of(spec))
-    except ValueError as error:
-        raise InputError.of(str(error), where=where) from error
-
-
-def glibc_of(spec: BaseSpec) -> str:
-    """Return the glibc of a base."""
-    return spec.glibc or _GLIBC
-
-
-def _package_root(spec: BaseSpec, where: str) -> str:
-    root = (spec.package_root or "").lstrip("/")
-    folder = f"lib/python{spec.python}"
-    if f"/{folder}/" not in f"/{root}":
-        raise InputError.of(
-            "the package root is not that of the base's Python",
-            where=where,
-            expected=f"a directory below {folder}/",
-            found=f"/{root}",
-        )
-    return root
-
-
-def _scheme(spec: BaseSpec, where: str) -> Scheme:
-    from .wheel import Scheme
-
-    root = _package_root(spec, where)
-    prefix = root.partition(f"lib/python{spec.python}/")[0]
-    # Debian keeps packages of the system's interpreter below /usr/local/lib as "dist-packages".
-    system = posixpath.basename(root) == "dist-packages"
-    folder = "usr/bin" if system else posixpath.join(prefix, "bin")
-    try:
-        return Scheme(root, spec.interpreter or f"/{folder}/python{spec.python}")
-    except ValueError as error:
-        raise InputError.of(str(error), where=where) from error
+__all__ = ["Base", "pin_image"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
-    """The view of an assembled base. `open_`: the content of a path, from the wheels."""
+class Base:
+    """A pinned base. `where`: its place in images.toml. `children`: manifest by platform."""
 
-    tree: Tree
-    layout: Layout
-    open_: Callable[[str], Iterable[bytes]]
-
-    def stat(self, path: str) -> Entry | None:
-        return self.tree.stat(path)
-
-    def names(self, path: str) -> Sequence[str]:
-        return self.tree.names(path)
-
-    def siblings(self, path: str) -> Sequence[str]:
-        return self.tree.siblings(path)
-
-    def read(self, path: str) -> bytes:
-        entry = self.tree.entries[path]
-        digest = Digest("sha256", entry.sha256)
-        if not self.layout.has(digest, entry.size):
-            self.layout.put_chunks(self.open_(path), digest)
-        return self.layout.read(digest, limit=entry.size)
-
-
-@dataclass(frozen=True, slots=True)
-class WheelBase:
-    """A base of wheels on one platform. `where`: its place in images.toml, for messages."""
-
+    name: str
     spec: BaseSpec
-    platform: Platform
-    pins: tuple[WheelPin, ...]
-    layout: Layout
     where: str
+    layout: Layout
+    image: ImageBase | None
+    children: Mapping[str, Descriptor]
+    pins: Mapping[str, tuple[WheelPin, ...]]
 
-    def load(self) -> PlatformBase:
-        """Return the base, assembled now if the store does not have it.
+    @property
+    def platforms(self) -> Sequence[str]:
+        """The platforms, sorted: those that are listed, or all that the image has."""
+        return sorted(self.spec.platforms or self.children)
+
+    @property
+    def single(self) -> bool:
+        """The derived image is one manifest and no index, as its base."""
+        return self.image.single if self.image is not None else len(self.platforms) == 1
+
+    def pinned(self) -> list[tuple[str, str]]:
+        """Return (platform, digest) of everything the base is pinned to."""
+        found = [("", str(self.image.top.digest))] if self.image is not None else []
+        for platform in self.platforms:
+            found += [(platform, str(pin.digest)) for pin in self.pins.get(platform, ())]
+        return found
+
+    def load(
+        self, platform: str, locked: LockedPlatform | None, modules: Iterable[Module]
+    ) -> PlatformBase:
+        """Return the base on one platform. `locked`: what a lock says of it.
 
         Raises:
-            InputError: wheels that cannot be installed together.
-            UnreachableError: a wheel that is neither in the store nor to be had.
-            IntegrityError: a wheel whose bytes are not those of its pin or its RECORD.
+            ComposeError: it cannot be had, or is not what it is pinned to.
         """
-        package_root = _package_root(self.spec, self.where)
-        found = self._recorded()
-        if found is None:
-            with self.layout.exclusive(f"base-{self._key()}"):
-                found = self._recorded() or self._assemble()
-        image, tables = found
-        view = _Files(Tree.merge(tables), self.layout, _Opener(self, tables))
-        return PlatformBase(self.platform, image, view, package_root)
+        if self.image is None:
+            pins = self.pins[platform]
+            where = self.where
+            return WheelBase(self.spec, Platform.parse(platform), pins, self.layout, where).load()
+        image = self.image.image(self.children[platform])
+        layers = ImageLayers(self.image, image, _ends(modules))
+        same = locked is not None and locked.base == str(image.digest)
+        facts = Facts.parse(locked.facts if locked is not None and same else ())
+        view = FactView(facts, _Loaded(layers), layers.content)
+        reference, root = reference_of(self.image.shown), self.spec.package_root
+        return PlatformBase(
+            platform=Platform.parse(platform),
+            image=image,
+            view=view,
+            package_root=root.lstrip("/") if root is not None else None,
+            name=str(reference) if reference is not None else "",
+            facts=view.used,
+        )
 
-    def _key(self) -> str:
-        document = {
-            "compose-base": 1,
-            "format": FORMAT,
-            "platform": str(self.platform),
-            "package_root": self.spec.package_root,
-            "interpreter": self.spec.interpreter or "",
-            "wheels": [[pin.filename, str(pin.digest)] for pin in self.pins],
-        }
-        return sha256(canonical_json(document)).hex
-
-    def _record(self) -> Path:
-        return self.layout.root / "bases" / f"{self._key()}.json"
-
-    def _recorded(self) -> tuple[Image, list[LayerTable]] | None:
-        """Return what an earlier run assembled, if all of it is still there."""
-        try:
-            record = json.loads(self._record().read_bytes())
-            manifest, config, *tables = (Digest.parse(one) for one in record)
-            image = Image(
-                Manifest.parse(self.layout.read(manifest)), Config.parse(self.layout.read(config))
+    def record(self, images: Sequence[Image], epoch: int, chosen: int | None) -> LockedBase:
+        """Return what the lock says. images: of all platforms; epoch, chosen: in seconds."""
+        wheels = [
+            LockedWheel(
+                platform=platform,
+                requirement=pin.requirement,
+                name=pin.name,
+                version=pin.version,
+                filename=pin.filename,
+                digest=str(pin.digest),
+                size=pin.size,
             )
-            loaded = [toc.decode(self.layout.read(table)) for table in tables]
-        except (OSError, ValueError, KeyError, TypeError, ComposeError):
-            return None  # whatever is wrong with it, it is only a cache
-        held = all(self.layout.has(one.digest, one.size) for one in image.manifest.layers)
-        return (image, loaded) if held else None
-
-    def _assemble(self) -> tuple[Image, list[LayerTable]]:
-        tables: list[LayerTable] = []
-        added: list[AddedLayer] = []
-        for pin in self.pins:
-            found = self.members(pin, tables)
-            with self.layout.ingest() as ingest:
-                layer = encode_layer(found, ingest.write)
-                ingest.commit(layer.digest)
-            added.append(AddedLayer(layer, f"compose wheel {pin.filename}"))
-            tables.append(LayerTable({one.path: one.entry for one in found}))
-        image = derive(scratch(self.platform, CREATED), added, created=CREATED)
-        manifest = self.layout.put(image.manifest.raw)
-        config = self.layout.put(image.config.raw)
-        stored = [str(self.layout.put(toc.encode(table))) for table in tables]
-        atomic_write(self._record(), canonical_json([str(manifest), str(config), *stored]))
-        return image, tables
-
-    def members(self, pin: WheelPin, below: Sequence[LayerTable]) -> tuple[Member, ...]:
-        """Return what the layer of one wheel holds, on top of the layers `below`."""
-        from . import wheelhouse
-        from .wheel import members, read_wheel
-
-        target = wheel_target(self.spec, self.platform, self.where)
-        path = wheelhouse.fetch(pin, target, self.layout)
-        wheel = read_wheel(path, filename=pin.filename)
-        scheme = _scheme(self.spec, self.where)
-        return members(wheel, scheme, mtime=_EPOCH, stat=Tree.merge(below).stat)
+            for platform in self.platforms
+            for pin in self.pins.get(platform, ())
+        ]
+        if self.image is not None:
+            top = self.image.top
+        elif len(images) == 1:
+            top = images[0].manifest.descriptor()
+        else:
+            top = index_of(images).descriptor()
+        return LockedBase(
+            name=self.name,
+            digest=str(top.digest),
+            image=self.image.shown if self.image is not None else "",
+            media_type=top.media_type if self.image is not None else "",
+            size=top.size if self.image is not None else 0,
+            epoch=epoch,
+            source_date_epoch=chosen,
+            python=self.spec.python or "" if wheels else "",
+            glibc=glibc_of(self.spec) if wheels else "",
+            wheels=tuple(wheels),
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class _Opener:
-    """Finds the wheel that brought a path and reads that one file."""
+class _Loaded:
+    """All files of an image, merged when the first question needs them."""
 
-    base: WheelBase
-    tables: Sequence[LayerTable]
+    def __init__(self, layers: ImageLayers) -> None:
+        self._layers = layers
+        self._files: LayeredFiles | None = None
 
-    def __call__(self, path: str) -> Iterable[bytes]:
-        number = max(at for at, table in enumerate(self.tables) if path in table.entries)
-        found = self.base.members(self.base.pins[number], self.tables[:number])
-        member = next(one for one in found if one.path == path)
-        return (member.data,) if isinstance(member.data, bytes) else member.data()
+    def __call__(self) -> LayeredFiles:
+        if self._files is None:
+            self._files = self._layers.files()
+        return self._files
+
+
+def _ends(modules: Iterable[Module]) -> frozenset[str]:
+    """Return how the paths end that modules will read, whatever the package root is."""
+    return frozenset(
+        f"/{one.target.lstrip('/')}"
+        for module in modules
+        for one in module.changes
+        if one.kind == "patch"
+    )
+
+
+def pin_image(
+    spec: BaseSpec, old: Lock | None, *, upgrade: bool, root: Path, layout: Layout, where: str
+) -> tuple[ImageBase, dict[str, Descriptor]]:
+    """Pin the image of a base: to what the lock says, else to what its reference names now.
+
+    Raises:
+        InputError: there is no such image, or not on a platform that is asked for.
+    """
+    shown = spec.image or ""
+    source = _Lazy(partial(open_source, shown, root))
+    if old is not None and old.base.image == shown and not upgrade:
+        top = Descriptor(old.base.media_type, Digest.parse(old.base.digest), old.base.size)
+    else:
+        top = source().top()
+    base = ImageBase(shown, top, source, layout)
+    children = base.images()
+    missing = [one for one in spec.platforms if one not in children]
+    if missing:
+        raise InputError.of(
+            f"the base has no image for {', '.join(missing)}",
+            where=where,
+            expected=", ".join(spec.platforms),
+            found=", ".join(sorted(children)),
+            fix="take it out of 'platforms', or choose a base that has it",
+        )
+    return base, children
+
+
+class _Lazy:
+    """Opens a source once, when it is first needed."""
+
+    def __init__(self, make: partial[Source]) -> None:
+        self._make = make
+        self._source: Source | None = None
+
+    def __call__(self) -> Source:
+        if self._source is None:
+            self._source = self._make()
+        return self._source

@@ -13,7 +13,10 @@ from collections.abc import Callable, Collection, Iterator
 
 from .oci.digest import Digest
 
-__all__ = ["is_source", "mtime", "shadows", "stale"]
+__all__ = ["Names", "is_source", "mtime", "shadows", "stale"]
+
+# (directory, stem) -> the names in it that start with the stem and a dot
+Names = Callable[[str, str], Collection[str]]
 
 _RANGE = 2**24  # seconds, 194 days
 _SUFFIX = ".py"
@@ -24,29 +27,30 @@ def is_source(path: str) -> bool:
     return path.endswith(_SUFFIX)
 
 
-def stale(path: str, names: Callable[[str], Collection[str]]) -> Iterator[str]:
+def stale(path: str, names: Names) -> Iterator[str]:
     """Yield the bytecode files of source `path` that exist, by the directory listing `names`."""
     folder, file = posixpath.split(path)
-    stem = re.escape(file.removesuffix(_SUFFIX))
+    stem = file.removesuffix(_SUFFIX)
     cache = posixpath.join(folder, "__pycache__")
-    cached = re.compile(rf"{stem}\.[^.]+(?:\.opt-[^.]+)?\.pyc\Z")
-    for where, pattern in ((folder, re.compile(rf"{stem}\.pyc\Z")), (cache, cached)):
-        for name in names(where):
+    legacy = re.compile(rf"{re.escape(stem)}\.pyc\Z")
+    cached = re.compile(rf"{re.escape(stem)}\.[^.]+(?:\.opt-[^.]+)?\.pyc\Z")
+    for where, pattern in ((folder, legacy), (cache, cached)):
+        for name in names(where, stem):
             if pattern.match(name):
                 yield posixpath.join(where, name)
 
 
-def shadows(path: str, names: Callable[[str], Collection[str]]) -> Iterator[str]:
+def shadows(path: str, names: Names) -> Iterator[str]:
     """Yield what an import would find before source `path`: extension modules and packages."""
     folder, file = posixpath.split(path)
     stem = file.removesuffix(_SUFFIX)
     extension = re.compile(rf"{re.escape(stem)}(?:\.(?:cpython-[^.]+|abi3))?\.so\Z")
-    for name in names(folder):
+    for name in names(folder, stem):
         if extension.match(name):
             yield posixpath.join(folder, name)
     package = posixpath.join(folder, stem)
     initial = re.compile(r"__init__\.(?:py|pyc|so|(?:cpython-[^.]+|abi3)\.so)\Z")
-    if any(initial.match(name) for name in names(package)):
+    if any(initial.match(name) for name in names(package, "__init__")):
         yield package
 
 

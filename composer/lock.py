@@ -69,12 +69,16 @@ class LockedWheel(_Record):
 class LockedBase(_Record):
     """What the base is pinned to. `digest`: of its index or single manifest.
 
+    image, media_type, size: of a base that is an image, or has wheels on one.
     epoch: the time of the layers' files, in seconds; source_date_epoch: if it was chosen.
     python, glibc: what the wheels were chosen for.
     """
 
     name: str
     digest: DigestText
+    image: str = ""
+    media_type: str = ""
+    size: Size = 0
     epoch: Size
     source_date_epoch: Size | None = None
     python: str = ""
@@ -128,7 +132,10 @@ class LockedRead(_Record):
 
 
 class LockedPlatform(_Record):
-    """The derived image of one platform."""
+    """The derived image of one platform. `facts`: what was asked of a base that is an image.
+
+    base_layers: how many of the manifest's layers came from an image, and are not ours.
+    """
 
     platform: PlatformText
     manifest: DigestText
@@ -136,10 +143,12 @@ class LockedPlatform(_Record):
     config: DigestText
     base: DigestText
     base_name: str = ""
+    base_layers: Size = 0
     cache_root: str = ""
     layers: tuple[LockedLayer, ...]
     changes: tuple[LockedChange, ...] = ()
     reads: tuple[LockedRead, ...] = ()
+    facts: tuple[str, ...] = ()
 
     def inputs(self, epoch: int, modules: Sequence[str]) -> dict[str, Any]:
         """Return the platform's part of the inputs document."""
@@ -245,6 +254,7 @@ def _locked_platform(one: PlatformPlan) -> LockedPlatform:
         config=str(one.image.config.digest),
         base=str(one.base.image.manifest.digest),
         base_name=one.base.name,
+        base_layers=len(one.base.image.manifest.layers) - one.base.own,
         cache_root=one.cache_root,
         layers=tuple(
             LockedLayer(
@@ -270,6 +280,7 @@ def _locked_platform(one: PlatformPlan) -> LockedPlatform:
             LockedRead(module=read.module, target=read.target, digest=str(read.digest))
             for read in one.overlay.reads
         ),
+        facts=one.base.facts.lines() if one.base.facts is not None else (),
     )
 
 

@@ -7,7 +7,7 @@ is judged, and every fault of all of them is reported together.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -33,11 +33,17 @@ class View(Protocol):
     def stat(self, path: str) -> Entry | None:
         """Return what is at `path`, links not followed."""
 
-    def names(self, path: str) -> Sequence[str]:
-        """Return the sorted names in a directory; none where it is not one."""
+    def names(self, path: str, stem: str = "") -> Sequence[str]:
+        """Return the sorted names in a directory; none where it is not one.
+
+        With a `stem`, only those that start with it and a dot.
+        """
 
     def read(self, path: str) -> bytes:
         """Return the content of a regular file, checked against its entry."""
+
+    def package_roots(self, package: str) -> Sequence[str]:
+        """Return the directories of Python packages that hold `package`, sorted."""
 
     def siblings(self, path: str) -> Sequence[str]:
         """Return the other names of a hard-linked file."""
@@ -86,8 +92,11 @@ class Overlay:
         return [change for change in self.changes if change.module == module]
 
 
-def overlay(modules: Sequence[Module], view: View, package_root: str) -> Overlay:
-    """Apply `modules`, which are in order, to the files of `view`."""
+def overlay(modules: Sequence[Module], view: View, package_root: str | None) -> Overlay:
+    """Apply `modules`, which are in order, to the files of `view`.
+
+    package_root: without leading slash; None to find it in the base, for each package.
+    """
     work = _Work(view, package_root)
     for module in modules:
         work.add(module)
@@ -100,7 +109,7 @@ def overlay(modules: Sequence[Module], view: View, package_root: str) -> Overlay
 class _Work:
     """Collects changes and faults over the modules of an image."""
 
-    def __init__(self, view: View, package_root: str) -> None:
+    def __init__(self, view: View, package_root: str | None) -> None:
         self.view = view
         self.package_root = package_root
         self.targets: dict[str, Target] = {}
@@ -125,12 +134,13 @@ class _Work:
 
     def _resolve(self, change: Change | Read, module: str) -> str | None:
         target = change.target
-        written = target if target.startswith("/") else f"{self.package_root}/{target}"
         try:
-            path = resolve(self.view.stat, written)
+            path = resolve(self.view.stat, self._written(target))
             reserved = resolve(self.view.stat, OVERLAY_PATH)
         except PathError as error:
-            self.faults.append(fault(module, f"target {target} cannot be reached: {error}", change))
+            why, _, fix = str(error).partition("; ")
+            what = f"target {target} cannot be reached: {why}"
+            self.faults.append(fault(module, what, change, fix=fix))
             return None
         if any(part.startswith(WHITEOUT) for part in path.split("/")):
             what = f"target {target}: layers reserve names that start with {WHITEOUT}"
@@ -140,6 +150,23 @@ class _Work:
             return path
         self.faults.append(fault(module, what, change))
         return None
+
+    def _written(self, target: str) -> str:
+        """Return the target as a path of the image; the package root is never guessed.
+
+        Raises:
+            PathError: the base has its package nowhere, or in several places.
+        """
+        if target.startswith("/"):
+            return target
+        if self.package_root is not None:
+            return f"{self.package_root}/{target}"
+        package = target.partition("/")[0]
+        roots = self.view.package_roots(package)
+        if len(roots) == 1:
+            return f"{roots[0]}/{target}"
+        found = " and ".join(f"/{root}" for root in roots) or "no directory of packages of the base"
+        raise PathError(f"{package} is in {found}; name one: package_root of the base")
 
     def _target(self, path: str) -> Target:
         if path not in self.targets:
@@ -329,15 +356,17 @@ def _parents(path: str) -> Iterator[str]:
         yield path
 
 
-def _final_names(view: View, last: Mapping[str, FileChange]) -> Callable[[str], list[str]]:
+def _final_names(view: View, last: Mapping[str, FileChange]) -> bytecode.Names:
     added: dict[str, set[str]] = {}
     removed: dict[str, set[str]] = {}
     for path, change in last.items():
         folder, name = posixpath.split(path)
         (added if change.post is not None else removed).setdefault(folder, set()).add(name)
 
-    def names(folder: str) -> list[str]:
-        present = set(view.names(folder)) | added.get(folder, set())
+    def names(folder: str, stem: str = "") -> list[str]:
+        start = f"{stem}." if stem else ""
+        new = {name for name in added.get(folder, ()) if name.startswith(start)}
+        present = {*view.names(folder, stem), *new}
         return sorted(present - removed.get(folder, set()))
 
     return names

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import fingerprint
 from .errors import Fault, InputError
+from .facts import Facts
 from .layering import BuiltLayer, layers_of, overlay_layer
 from .module import Module
 from .oci.digest import Digest
@@ -44,13 +45,21 @@ _DATE_TIME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PlatformBase:
-    """A base on one platform. `package_root`: without leading slash. `name`: its reference."""
+    """A base on one platform.
+
+    package_root: without leading slash, None to find it. name, origin: reference and manifest
+    digest of the image that somebody else made; a base of wheels has no name. own: how many of
+    the base's layers, the last ones, are ours to push. facts: what was asked of an image.
+    """
 
     platform: Platform
     image: Image
     view: View
-    package_root: str
+    package_root: str | None
     name: str = ""
+    origin: Digest | None = None
+    own: int = 0
+    facts: Facts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +237,7 @@ def _cache_root(env: Mapping[str, str], base: PlatformBase, applied: Overlay) ->
 def _labels(definition: ImageDefinition, base: PlatformBase, inputs: Digest) -> dict[str, str]:
     labels = {
         **definition.labels,
-        LABEL_BASE_DIGEST: str(base.image.manifest.digest),
+        LABEL_BASE_DIGEST: str(base.origin or base.image.manifest.digest),
         LABEL_INPUTS: str(inputs),
         LABEL_MODULES: ",".join(module.name for module in definition.modules),
     }

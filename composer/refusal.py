@@ -15,7 +15,7 @@ from .text import nearest
 
 __all__ = ["collision", "fault", "misfit", "patch_fault", "read_fault"]
 
-Names = Callable[[str], Sequence[str]]
+Names = Callable[[str, str], Sequence[str]]
 
 
 def fault(
@@ -77,7 +77,7 @@ def misfit(
 
 def _near(path: str, names: Names) -> str:
     folder, name = posixpath.split(path)
-    guess = nearest(name, names(folder))
+    guess = nearest(name, names(folder, ""))
     return guess if guess.startswith("did") else ""
 
 

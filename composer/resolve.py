@@ -11,16 +11,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import fingerprint
-from .base import WheelBase, glibc_of, wheel_target
+from .base import Base, pin_image
 from .errors import CheckFailedError, Fault, InputError, IntegrityError
-from .lock import Lock, LockedBase, LockedPlatform, LockedWheel, differences, dump, load, lock_of
+from .imagebase import ImageBase
+from .lock import Lock, LockedPlatform, LockedWheel, differences, dump, load, lock_of
 from .oci.digest import Digest
-from .oci.image import index_of
 from .oci.layout import Layout
+from .oci.manifest import Descriptor
 from .oci.platform import Platform
 from .places import lock_path
 from .plan import Plan, plan, settings
 from .project import ImageDefinition, Project
+from .wheelbase import glibc_of, wheel_target
 from .wheelpin import WheelPin
 
 __all__ = ["Choice", "Resolved", "read_lock", "resolve", "stale"]
@@ -103,23 +105,33 @@ def resolve(project: Project, layout: Layout, image: str, choice: Choice) -> Res
     old = read_lock(project.root, image)
     if choice.locked and old is None:
         raise CheckFailedError(stale(image, ["new lock"]))
-    chosen = _chosen(definition, choice)
-    base = _Base(project, layout, definition, old, choice)
-    source = base.source()
+    base = _pin(project, layout, definition, old, choice)
+    chosen = _chosen(definition, base, choice)
+    epoch = _epoch(old, choice)
+    source = fingerprint.source(
+        base=base.spec,
+        pins=base.pinned(),
+        epoch=epoch,
+        modules=definition.modules,
+        knobs=definition.knobs,
+        config=settings(definition),
+    )
     unchanged = old if old is not None and old.source == str(source) else None
     # Platforms that are not asked for keep their record, as long as nothing has changed.
-    kept = {
-        one.platform: one
-        for one in (unchanged.platforms if unchanged is not None else ())
-        if one.platform not in chosen
-    }
-    made = _plan(definition, base, unchanged, kept)
+    whole = unchanged if unchanged is not None and set(base.platforms) - set(chosen) else None
+    kept = {} if whole is None else {one.platform: one for one in whole.platforms}
+    for name in chosen:
+        kept.pop(name, None)
+    made = _plan(
+        definition, base, old, kept=kept, epoch=epoch if whole is None else whole.base.epoch
+    )
+    images = [one.base.image for one in made.platforms]
     new = lock_of(
         made,
-        base=base.record(made, unchanged if kept else None),
+        base=whole.base if whole is not None else base.record(images, made.epoch, epoch),
         source=source,
         kept=kept,
-        digest=Digest.parse(unchanged.digest) if kept and unchanged is not None else None,
+        digest=Digest.parse(whole.digest) if whole is not None else None,
     )
     if unchanged is not None:
         _check_reproduced(unchanged, new)
@@ -132,34 +144,32 @@ def resolve(project: Project, layout: Layout, image: str, choice: Choice) -> Res
 
 def _plan(
     definition: ImageDefinition,
-    base: _Base,
-    unchanged: Lock | None,
+    base: Base,
+    old: Lock | None,
+    *,
     kept: Mapping[str, LockedPlatform],
+    epoch: int | None,
 ) -> Plan:
     """Plan all platforms but those whose record is kept."""
     names = [module.name for module in definition.modules]
-    others = {
-        name: one.inputs(unchanged.base.epoch, names)
-        for name, one in kept.items()
-        if unchanged is not None
-    }
-    loaded = [one.load() for one in base.platforms() if str(one.platform) not in kept]
-    single = len(definition.base.platforms) == 1
-    # What is kept has its time already, which may be that of another platform's base.
-    epoch = unchanged.base.epoch if kept and unchanged is not None else base.epoch
-    return plan(definition, loaded, epoch=epoch, others=others, single=single)
+    others = {name: one.inputs(epoch or 0, names) for name, one in kept.items()}
+    loaded = [
+        base.load(name, old.platform(name) if old is not None else None, definition.modules)
+        for name in base.platforms
+        if name not in kept
+    ]
+    return plan(definition, loaded, epoch=epoch, others=others, single=base.single)
 
 
-def _chosen(definition: ImageDefinition, choice: Choice) -> Sequence[str]:
+def _chosen(definition: ImageDefinition, base: Base, choice: Choice) -> Sequence[str]:
     """Return the platforms to materialise, of those that the image has."""
-    platforms = sorted(definition.base.platforms)
-    if unknown := [one for one in choice.platforms if one not in platforms]:
+    if unknown := [one for one in choice.platforms if one not in base.platforms]:
         raise InputError.of(
             f"image {definition.name} has no platform {', '.join(unknown)}",
-            expected=" or ".join(platforms),
+            expected=" or ".join(base.platforms),
             fix=f"add it to the platforms of [bases.{definition.base_name}]",
         )
-    return choice.platforms or platforms
+    return choice.platforms or base.platforms
 
 
 def _check_reproduced(old: Lock, new: Lock) -> None:
@@ -187,121 +197,76 @@ def _check_reproduced(old: Lock, new: Lock) -> None:
     raise IntegrityError(*(faults or [whole]))
 
 
-class _Base:
-    """The base of an image as this run pins it."""
+def _pin(
+    project: Project, layout: Layout, definition: ImageDefinition, old: Lock | None, choice: Choice
+) -> Base:
+    """Pin the base: what the lock pins stays, unless it is to be upgraded."""
+    spec = definition.base
+    where = project.file.at(("bases", definition.base_name))
+    image: ImageBase | None = None
+    children: dict[str, Descriptor] = {}
+    if spec.image is not None:
+        if choice.locked and old is not None and old.base.image != spec.image:
+            raise CheckFailedError(stale(definition.name, [f"base {spec.image} is not pinned"]))
+        image, children = pin_image(
+            spec, old, upgrade=choice.upgrade_base, root=project.root, layout=layout, where=where
+        )
+    wheels = _Wheels(definition, layout, where, old, choice)
+    pins = {name: wheels.pins(name) for name in sorted(spec.platforms or children)}
+    return Base(definition.base_name, spec, where, layout, image, children, pins)
 
-    def __init__(
-        self,
-        project: Project,
-        layout: Layout,
-        definition: ImageDefinition,
-        old: Lock | None,
-        choice: Choice,
-    ) -> None:
-        self.layout = layout
-        self.locked = choice.locked
-        self.definition = definition
-        self.spec = definition.base
-        self.where = project.file.at(("bases", definition.base_name))
-        if self.spec.image is not None:
-            raise InputError.of(
-                "this version takes bases made of wheels only",
-                where=project.file.at(("bases", definition.base_name, "image")),
-                found=self.spec.image,
-                fix="leave out 'image', or wait for the next version",
-            )
-        recorded = old.base.source_date_epoch if old is not None else None
-        self.epoch = None if choice.forget_epoch else choice.epoch
-        if self.epoch is None and not choice.forget_epoch:
-            self.epoch = recorded
-        self.pins = {
-            name: self._pins(name, self._recorded(old, choice))
-            for name in sorted(self.spec.platforms)
-        }
 
-    def _recorded(self, old: Lock | None, choice: Choice) -> Sequence[LockedWheel]:
-        """Return the recorded wheels that may still be used."""
-        if old is None or choice.upgrade_base:
-            return ()
-        if (old.base.python, old.base.glibc) == (self.spec.python, glibc_of(self.spec)):
-            return old.base.wheels
-        return [
-            one
-            for one in old.base.wheels
-            if wheel_target(self.spec, Platform.parse(one.platform), self.where).accepts(
-                one.filename
-            )
-        ]
+def _epoch(old: Lock | None, choice: Choice) -> int | None:
+    """Return the time that is chosen, now or in the lock; None: the base's own."""
+    if choice.forget_epoch or choice.epoch is not None:
+        return choice.epoch
+    return old.base.source_date_epoch if old is not None else None
 
-    def _pins(self, platform: str, recorded: Sequence[LockedWheel]) -> tuple[WheelPin, ...]:
+
+@dataclass(frozen=True, slots=True)
+class _Wheels:
+    """Pins the wheels of a base."""
+
+    definition: ImageDefinition
+    layout: Layout
+    where: str
+    old: Lock | None
+    choice: Choice
+
+    def pins(self, platform: str) -> tuple[WheelPin, ...]:
         """Keep the pins that still answer to a requirement; resolve the rest."""
-        known = {
-            one.requirement: WheelPin(
-                requirement=one.requirement,
-                name=one.name,
-                version=one.version,
-                filename=one.filename,
-                digest=Digest.parse(one.digest),
-                size=one.size,
-            )
-            for one in recorded
-            if one.platform == platform
-        }
-        missing = [one for one in self.spec.wheels if one not in known]
-        if missing and self.locked:
+        wanted = self.definition.base.wheels
+        known = {one.requirement: _pin_of(one) for one in self._usable(platform)} if wanted else {}
+        missing = [one for one in wanted if one not in known]
+        if missing and self.choice.locked:
             reasons = [f"{one} is not pinned for {platform}" for one in missing]
             raise CheckFailedError(stale(self.definition.name, reasons))
         if missing:
             from . import wheelhouse
 
-            target = wheel_target(self.spec, Platform.parse(platform), self.where)
+            target = wheel_target(self.definition.base, Platform.parse(platform), self.where)
             found = wheelhouse.resolve(missing, target, self.layout)
             known.update({pin.requirement: pin for pin in found})
-        return tuple(known[one] for one in self.spec.wheels)
+        return tuple(known[one] for one in wanted)
 
-    def source(self) -> Digest:
-        """Return the digest of all that the lock is resolved from."""
-        return fingerprint.source(
-            base=self.spec,
-            pins=[
-                (platform, str(pin.digest)) for platform, pins in self.pins.items() for pin in pins
-            ],
-            epoch=self.epoch,
-            modules=self.definition.modules,
-            knobs=self.definition.knobs,
-            config=settings(self.definition),
-        )
+    def _usable(self, platform: str) -> Sequence[LockedWheel]:
+        """Return the recorded wheels that may still be used."""
+        spec = self.definition.base
+        if self.old is None or self.choice.upgrade_base:
+            return ()
+        recorded = [one for one in self.old.base.wheels if one.platform == platform]
+        if (self.old.base.python, self.old.base.glibc) == (spec.python, glibc_of(spec)):
+            return recorded
+        target = wheel_target(spec, Platform.parse(platform), self.where)
+        return [one for one in recorded if target.accepts(one.filename)]
 
-    def platforms(self) -> list[WheelBase]:
-        """Return the base on each platform, in order."""
-        return [
-            WheelBase(self.spec, Platform.parse(name), pins, self.layout, self.where)
-            for name, pins in self.pins.items()
-        ]
 
-    def record(self, made: Plan, whole: Lock | None) -> LockedBase:
-        """Return what the lock says of the base; `whole`: the lock that knows all platforms."""
-        images = [one.base.image for one in made.platforms]
-        top = images[0].manifest if len(images) == 1 else index_of(images)
-        digest = whole.base.digest if whole is not None else str(top.digest)
-        return LockedBase(
-            name=self.definition.base_name,
-            digest=digest,
-            epoch=made.epoch,
-            source_date_epoch=self.epoch,
-            python=self.spec.python or "",
-            glibc=glibc_of(self.spec),
-            wheels=tuple(
-                LockedWheel(
-                    platform=platform,
-                    requirement=pin.requirement,
-                    name=pin.name,
-                    version=str(pin.version),
-                    filename=pin.filename,
-                    digest=str(pin.digest),
-                    size=pin.size,
-                )
-                for platform, pins in self.pins.items()
-                for pin in pins
-            ),
-        )
+def _pin_of(recorded: LockedWheel) -> WheelPin:
+    return WheelPin(
+        requirement=recorded.requirement,
+        name=recorded.name,
+        version=recorded.version,
+        filename=recorded.filename,
+        digest=Digest.parse(recorded.digest),
+        size=recorded.size,
+    )

@@ -6,6 +6,7 @@ when a line is first asked for; it only has to know where a value ends.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 import typing
@@ -69,7 +70,11 @@ def spell(location: Location) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            quoted = part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else f'"{part}"'
+            quoted = (
+                part
+                if re.fullmatch(r"[A-Za-z0-9_-]+", part)
+                else json.dumps(part, ensure_ascii=False)
+            )
             text += f".{quoted}" if text else quoted
     return text
 

@@ -120,7 +120,7 @@ def test_names(name: str) -> None:
         key = {"a\\n": "a\n"}.get(name, name)
         (fault,) = [one for one in images_faults(f'[{table}."{name}"]\n') if NAME in one]
         assert fault == (
-            f"{NAME}\n  where:    images.toml:2 {table}.{spelled(key)}\n  found:    {key!r}"
+            f"{NAME}\n  where:    images.toml:2 {table}.{spelled(name)}\n  found:    {key!r}"
         )
 
 

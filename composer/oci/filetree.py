@@ -242,9 +242,13 @@ class Tree:
         """Return what is at `path` itself: links are not followed."""
         return self.entries.get(path)
 
-    def names(self, path: str) -> Sequence[str]:
-        """Return the sorted names in the directory `path`; none where it is not one."""
-        return sorted(self._names.get(path, ()))
+    def names(self, path: str, stem: str = "") -> Sequence[str]:
+        """Return the sorted names in the directory `path`; none where it is not one.
+
+        With a `stem`, only those that start with it and a dot.
+        """
+        found = self._names.get(path, ())
+        return sorted(name for name in found if not stem or name.startswith(f"{stem}."))
 
     def walk(self) -> Iterator[tuple[str, Entry]]:
         """Yield every path and entry in sorted order, the root left out."""
@@ -261,6 +265,14 @@ class Tree:
             PathError: `..` above the root, a loop, or a file used as a directory.
         """
         return resolve(self.stat, path)
+
+    def package_roots(self, package: str) -> Sequence[str]:
+        """Return the directories of Python packages that hold `package`, sorted.
+
+        They are called `site-packages`, or `dist-packages` by Debian (sysconfig's schemes).
+        """
+        ends = tuple(f"/{name}/{package}" for name in ("dist-packages", "site-packages"))
+        return sorted(posixpath.dirname(path) for path in self.entries if path.endswith(ends))
 
     def siblings(self, path: str) -> Sequence[str]:
         """Return the other names of a hard-linked file."""

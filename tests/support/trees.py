@@ -47,11 +47,14 @@ class MemoryView:
     def stat(self, path: str) -> Entry | None:
         return self.tree.stat(path)
 
-    def names(self, path: str) -> Sequence[str]:
-        return self.tree.names(path)
+    def names(self, path: str, stem: str = "") -> Sequence[str]:
+        return self.tree.names(path, stem)
 
     def read(self, path: str) -> bytes:
         return self.contents[path]
+
+    def package_roots(self, package: str) -> Sequence[str]:
+        return self.tree.package_roots(package)
 
     def siblings(self, path: str) -> Sequence[str]:
         return self.tree.siblings(path)

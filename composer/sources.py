@@ -1,0 +1,86 @@
+"""Where images come from, as people spell it: a registry, a layout, an archive, a daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import InputError
+from .oci.ports import Source
+from .oci.reference import Reference
+
+if TYPE_CHECKING:
+    from .oci.registry import Registries
+
+__all__ = ["open_source", "reference_of", "registries"]
+
+_KINDS = ("oci:", "archive:", "docker-daemon:")
+
+
+@cache
+def registries() -> Registries:
+    """Return the registries of this process: connections and tokens are shared."""
+    from .oci.registry import Registries  # noqa: PLC0415 - most runs ask none
+
+    return Registries.from_environment()
+
+
+def reference_of(text: str) -> Reference | None:
+    """Return the reference of an image in a registry; None for images elsewhere.
+
+    Raises:
+        InputError: neither a reference nor one of the other spellings.
+    """
+    if text.startswith(_KINDS):
+        return None
+    try:
+        return Reference.parse(text.removeprefix("docker://"))
+    except ValueError as error:
+        raise InputError.of(
+            str(error),
+            where=text,
+            fix="name HOST/REPOSITORY:TAG, oci:DIR[:TAG], archive:FILE.tar or docker-daemon:NAME",
+        ) from error
+
+
+def open_source(text: str, root: Path) -> Source:
+    """Return the source that `text` names; relative paths start at `root`. Nothing is asked yet.
+
+    Raises:
+        InputError: not a source.
+    """
+    reference = reference_of(text)
+    if reference is not None:
+        return registries().source(reference)
+    kind, _, rest = text.partition(":")
+    return _OPENERS[kind](rest, root)
+
+
+def _layout(rest: str, root: Path) -> Source:
+    from .oci.layoutsource import LayoutSource  # noqa: PLC0415
+
+    folder, _, tag = rest.partition(":")
+    return LayoutSource(root / folder, tag)
+
+
+def _archive(rest: str, root: Path) -> Source:
+    from .oci.archivesource import open_archive  # noqa: PLC0415
+
+    return open_archive(root / rest)
+
+
+def _daemon(rest: str, _: Path) -> Source:
+    raise InputError.of(
+        "this version takes no base out of a daemon",
+        where=f"docker-daemon:{rest}",
+        fix=f"docker save {rest} -o base.tar, and name archive:base.tar",
+    )
+
+
+_OPENERS: dict[str, Callable[[str, Path], Source]] = {
+    "oci": _layout,
+    "archive": _archive,
+    "docker-daemon": _daemon,
+}
