@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from .errors import InputError
+from .errors import InputError, IntegrityError
 from .facts import Facts, FactView, LayeredFiles
 from .imagebase import ImageBase, ImageLayers
 from .lock import Lock, LockedBase, LockedPlatform, LockedWheel
@@ -71,7 +71,7 @@ class Base:
         image = self.image.image(self.children[platform])
         layers = ImageLayers(self.image, image, _ends(modules))
         same = locked is not None and locked.base == str(image.digest)
-        facts = Facts.parse(locked.facts if locked is not None and same else ())
+        facts = _facts(locked) if locked is not None and same else Facts()
         view = FactView(facts, _Loaded(layers), layers.content)
         reference, root = reference_of(self.image.shown), self.spec.package_root
         return PlatformBase(
@@ -116,6 +116,18 @@ class Base:
             glibc=glibc_of(self.spec) if wheels else "",
             wheels=tuple(wheels),
         )
+
+
+def _facts(locked: LockedPlatform) -> Facts:
+    try:
+        return Facts.parse(locked.facts)
+    except ValueError as error:
+        raise IntegrityError.of(
+            "the lock is damaged",
+            where=f"facts of {locked.platform}",
+            found=str(error),
+            fix="restore it: `git checkout -- lock/`",
+        ) from error
 
 
 class _Loaded:

@@ -8,17 +8,18 @@ before goes to the base itself.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from .oci.filetree import Entry
 
 __all__ = ["FactView", "Facts", "LayeredFiles"]
 
-# The fields of an Entry that are left out at the end of a fact when they say nothing.
-_DEFAULTS = Entry("")
+_CODE = re.compile("%([0-9a-f]*);")
+# What the fields of an entry are that a line leaves out at its end.
+_UNSET = ("", "0", "0:0", "0", "0", "", "", "")
 
 
 class LayeredFiles(Protocol):
@@ -51,12 +52,12 @@ class Facts:
     layers: dict[str, int] = field(default_factory=dict)
 
     def lines(self) -> tuple[str, ...]:
-        """Return one line of JSON for each fact, sorted: the same facts give the same lines."""
-        return tuple(sorted(_line(one) for one in self._records()))
+        """Return a line for each fact, sorted: the same facts give the same lines."""
+        return tuple(sorted(" ".join(map(_quoted, one)) for one in self._records()))
 
-    def _records(self) -> Iterator[list[Any]]:
+    def _records(self) -> Iterator[Sequence[str]]:
         for path, entry in self.stats.items():
-            yield ["stat", path, *(_trimmed(entry) if entry is not None else ())]
+            yield ["stat", path, *(_fields(entry) if entry is not None else ())]
         for (path, stem), names in self.listings.items():
             yield ["names", path, stem, *names]
         for path, others in self.links.items():
@@ -64,7 +65,7 @@ class Facts:
         for package, found in self.roots.items():
             yield ["roots", package, *found]
         for path, layer in self.layers.items():
-            yield ["layer", path, layer]
+            yield ["layer", path, str(layer)]
 
     @classmethod
     def parse(cls, lines: Iterable[str]) -> Facts:
@@ -76,12 +77,12 @@ class Facts:
         facts = cls()
         for line in lines:
             try:
-                facts._add(json.loads(line))
-            except (TypeError, IndexError, KeyError, AttributeError) as error:
+                facts._add([_plain(word) for word in line.split(" ")])
+            except (ValueError, IndexError) as error:
                 raise ValueError(f"{line!r} is not a fact of a base") from error
         return facts
 
-    def _add(self, record: list[Any]) -> None:
+    def _add(self, record: Sequence[str]) -> None:
         kind, path, *rest = record
         match kind:
             case "stat":
@@ -95,23 +96,39 @@ class Facts:
             case "layer":
                 self.layers[path] = int(rest[0])
             case _:
-                raise ValueError(f"{kind!r} is not a kind of fact")
+                raise ValueError(kind)
 
 
-def _line(record: list[Any]) -> str:
-    return json.dumps(record, separators=(",", ":"))
+def _quoted(word: str) -> str:
+    """Return a word without spaces: what is not printable, and '%', as its code point."""
+    if word and word.isprintable() and not set(word) & {" ", "%"}:
+        return word
+    return (
+        "".join(one if one.isprintable() and one not in " %" else f"%{ord(one):x};" for one in word)
+        or "%;"
+    )
 
 
-def _trimmed(entry: Entry) -> list[Any]:
-    fields = list(entry)
-    while len(fields) > 1 and fields[-1] == _DEFAULTS[len(fields) - 1]:
+def _plain(word: str) -> str:
+    return _CODE.sub(lambda code: chr(int(code[1], 16)) if code[1] else "", word)
+
+
+def _fields(entry: Entry) -> list[str]:
+    """Return kind, octal mode, owner, mtime, size, sha256, link, inode, xattrs, as far as set."""
+    fields = [entry.kind, f"{entry.mode:o}", f"{entry.uid}:{entry.gid}", str(entry.mtime)]
+    fields += [str(entry.size), entry.sha256, entry.link, entry.inode]
+    while fields[-1] in ("", "0") and not entry.xattrs:
         fields.pop()
-    return fields
+    return [*fields, *(part for pair in entry.xattrs for part in pair)]
 
 
-def _entry(fields: list[Any]) -> Entry:
-    entry = Entry(*fields)
-    return entry._replace(xattrs=tuple((key, value) for key, value in entry.xattrs))
+def _entry(fields: Sequence[str]) -> Entry:
+    kind, mode, owner, mtime, size, sha256, link, inode = [*fields, *_UNSET[len(fields) :]][:8]
+    uid, _, gid = owner.partition(":")
+    xattrs = tuple(zip(fields[8::2], fields[9::2], strict=True))
+    return Entry(
+        kind, int(mode, 8), int(uid), int(gid), int(mtime), int(size), sha256, link, xattrs, inode
+    )
 
 
 @dataclass(frozen=True, slots=True)

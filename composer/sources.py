@@ -61,14 +61,13 @@ def open_source(text: str, root: Path) -> Source:
 def _layout(rest: str, root: Path) -> Source:
     from .oci.layoutsource import LayoutSource  # noqa: PLC0415
 
-    folder, _, tag = rest.partition(":")
-    return LayoutSource(root / folder, tag)
+    return LayoutSource.parse(str(root / rest))
 
 
 def _archive(rest: str, root: Path) -> Source:
-    from .oci.archivesource import open_archive  # noqa: PLC0415
+    from .oci.archivesource import ArchiveSource  # noqa: PLC0415
 
-    return open_archive(root / rest)
+    return ArchiveSource.parse(str(root / rest))
 
 
 def _daemon(rest: str, _: Path) -> Source:

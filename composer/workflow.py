@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from . import unchanged
-from .errors import CheckFailedError, ComposeError, Fault
+from .errors import CheckFailedError, ComposeError, Fault, InputError
 from .lock import dump
 from .oci.archive import write_archive
+from .oci.digest import Digest
 from .oci.layout import Layout, atomic_write
+from .oci.reference import Reference
 from .places import lock_path
 from .plan import Plan
-from .project import Project
+from .project import ImageDefinition, Project
+from .publish import Published, publish
 from .resolve import Choice, Resolved, resolve, stale
+from .sources import open_source
 
-__all__ = ["answer", "build", "check", "lock"]
+__all__ = ["answer", "build", "check", "lock", "push"]
 
 
 def lock(project: Project, layout: Layout, images: Sequence[str], choice: Choice) -> list[Resolved]:
@@ -109,6 +114,43 @@ def build(
         index = resolved.plan.index if len(images) == len(resolved.lock.platforms) else None
         write_archive(output, layout, images, index, image)
     return resolved
+
+
+def push(
+    project: Project,
+    layout: Layout,
+    image: str,
+    choice: Choice,
+    *,
+    tag: str | None,
+    to: str | None,
+    copy_base: bool,
+) -> tuple[Resolved, Published]:
+    """Build an image and push it. tag: None for `inputs-…`; to: instead of its repository.
+
+    Raises:
+        InputError: the image has no repository, or the registry lacks layers of the base.
+        ComposeError: as of `build`, and of the registry.
+    """
+    target = _target(project.image(image), to)
+    resolved = build(project, layout, image, choice)
+    named = target.with_tag(tag or f"inputs-{Digest.parse(resolved.lock.inputs).short}")
+    source = resolved.definition.base.image
+    copy = partial(open_source, source, project.root) if copy_base and source else None
+    return resolved, publish(resolved.plan, layout, named, copy_from=copy)
+
+
+def _target(definition: ImageDefinition, to: str | None) -> Reference:
+    text = to or definition.repository
+    if text is None:
+        raise InputError.of(
+            f"image {definition.name} has no repository to push to",
+            fix=f"give it one: repository = ... in [images.{definition.name}], or --to",
+        )
+    try:
+        return Reference.parse(text)
+    except ValueError as error:
+        raise InputError.of(str(error), where="--to") from error
 
 
 def answer(resolved: Resolved) -> dict[str, Any]:

@@ -24,8 +24,10 @@ __all__ = ["run"]
 _VERBS = {
     "build": "Make an image in the store, bit for bit what its lock says.",
     "lock": "Resolve images and write lock/; or check them.",
+    "push": "Build an image and push it; only what is ours is sent.",
     "schema": "Print the JSON Schema of images.toml, module.toml or a lock.",
     "show": "Show what an image is made of.",
+    "toc": "List or print the files of any image, without pulling it.",
     "why": "Say which modules touch a file of an image, and how.",
 }
 

@@ -1,0 +1,113 @@
+"""A built image to a registry: blobs mounted, found there or sent; then manifests, then the tag.
+
+Layers that came with a base image are mounted from its repository, or found; they are never
+uploaded unless that is asked for, because that is how a patch of kilobytes becomes a transfer
+of gigabytes. What was put is read back by the registry client and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .errors import Fault, InputError
+from .oci.layout import Layout, reading
+from .oci.manifest import Descriptor
+from .oci.mediatype import is_foreign
+from .oci.ports import Source
+from .oci.reference import Reference
+from .plan import Plan, PlatformPlan
+
+if TYPE_CHECKING:
+    from .oci.registry import Parcel
+
+__all__ = ["Published", "publish"]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a push did. `counts`: blobs by how they came there; `sent`: bytes of those sent."""
+
+    reference: Reference
+    counts: dict[str, int]
+    sent: int
+
+
+def publish(
+    made: Plan, layout: Layout, target: Reference, *, copy_from: Callable[[], Source] | None = None
+) -> Published:
+    """Push all platforms of `made`, whose own blobs the layout holds, to `target`, a tag.
+
+    copy_from: where to stream layers of the base from, if they may be uploaded.
+
+    Raises:
+        InputError: layers of the base are not there, and were not to be copied; nothing has been
+            pushed under the tag then.
+        UnreachableError, IntegrityError: as of the registry.
+    """
+    from .oci.registry import Delivered, deliver
+    from .sources import registries
+
+    destination = registries().destination(target)
+    parcels = list(_parcels(made.platforms, layout, copy_from))
+    results = deliver(destination, parcels)
+    refused = [
+        parcel.blob
+        for parcel, result in zip(parcels, results, strict=True)
+        if result is Delivered.REFUSED
+    ]
+    if refused:
+        raise InputError(_refusal(made, target, refused))
+    for one in made.platforms:
+        manifest = one.image.manifest
+        tag = target.tag if made.index is None else None
+        destination.put(manifest.raw, manifest.media_type, tag)
+    if made.index is not None:
+        destination.put(made.index.raw, made.index.media_type, target.tag)
+    counts = {kind.value: results.count(kind) for kind in Delivered if kind in results}
+    sent = sum(
+        parcel.blob.size
+        for parcel, result in zip(parcels, results, strict=True)
+        if result is Delivered.SENT
+    )
+    return Published(target.with_digest(made.digest), counts, sent)
+
+
+def _parcels(
+    platforms: Sequence[PlatformPlan], layout: Layout, copy_from: Callable[[], Source] | None
+) -> Iterator[Parcel]:
+    """Yield every blob once: configs and layers of ours, and the base's."""
+    from .oci.registry import Parcel
+
+    seen = set()
+    for one in platforms:
+        manifest = one.image.manifest
+        foreign = len(manifest.layers) - len(one.layers) - one.base.own
+        origin = Reference.parse(one.base.name) if one.base.name else None
+        for number, blob in enumerate([*manifest.layers, manifest.config]):
+            if blob.digest in seen or is_foreign(blob.media_type):
+                continue
+            seen.add(blob.digest)
+            if number >= foreign:
+                yield Parcel(blob, reading(layout.path(blob.digest)))
+            else:
+                content = partial(_streamed, copy_from, blob) if copy_from is not None else None
+                yield Parcel(blob, content, origin)
+
+
+def _streamed(source: Callable[[], Source], blob: Descriptor) -> Iterable[bytes]:
+    return source().chunks(blob)
+
+
+def _refusal(made: Plan, target: Reference, refused: Sequence[Descriptor]) -> Fault:
+    name = made.platforms[0].base.name
+    size = sum(one.size for one in refused)
+    return Fault(
+        what=f"{target.repository} does not have {len(refused)} layers of the base",
+        where=str(target),
+        expected=f"layers that can be mounted from {name or 'the base'}",
+        found=", ".join(str(one.digest) for one in refused),
+        fix=f"push to the registry that has the base, or send them ({size} bytes): --copy-base",
+    )
