@@ -21,9 +21,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
-__all__ = ["Cut", "Repo", "Reply", "Seen", "Simulator"]
+__all__ = ["Cut", "Reply", "Repo", "Seen", "Simulator"]
 
-_API = re.compile(r"/v2/(?P<name>.+)/(?P<kind>blobs/uploads|blobs|manifests|tags)/(?P<rest>[^/]*)\Z")
+_API = re.compile(
+    r"/v2/(?P<name>.+)/(?P<kind>blobs/uploads|blobs|manifests|tags)/(?P<rest>[^/]*)\Z"
+)
 
 
 def digest_of(data: bytes) -> str:
@@ -63,13 +65,15 @@ class Reply:
 
 @dataclass
 class Cut:
-    """The connection is reset after `after` bytes of the request's or the answer's body.
+    """The connection ends after `after` bytes of the request's or the answer's body.
 
-    kept: the upload keeps what it got of a request.
+    kept: the upload keeps what it got of a request. reset: by RST, which may take what was sent
+    before along with it, instead of FIN.
     """
 
     after: int
     kept: bool = True
+    reset: bool = True
 
 
 @dataclass
@@ -87,7 +91,7 @@ class Simulator:
 
     auth: str = ""  # "", "basic", "bearer"
     user: tuple[str, str] = ("ann", "s3cret-pa55")
-    identity_token: str = "id-t0ken-s3cret"  # noqa: S105
+    identity_token: str = "id-t0ken-s3cret"
     token_requests: int = 1_000_000  # how many requests a token is good for
     expires_in: int | None = 300
     anonymous_pull: bool = False
@@ -183,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve()
 
-    do_HEAD = do_POST = do_PUT = do_PATCH = do_GET
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_GET  # noqa: N815
 
     @property
     def sim(self) -> Simulator:
@@ -225,13 +229,14 @@ class _Handler(BaseHTTPRequestHandler):
         upload = self.sim.uploads.get(path.rpartition("/")[2])
         if upload is not None and cut.kept and self.command == "PATCH":
             upload += data
-        self._reset()
+        self._reset(cut)
 
-    def _reset(self) -> None:
+    def _reset(self, cut: Cut) -> None:
         with contextlib.suppress(OSError):
             self.wfile.flush()
-        linger = struct.pack("ii", 1, 0)  # RST instead of FIN
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        if cut.reset:
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.close_connection = True
         self.connection.close()
         raise ConnectionResetError
@@ -252,7 +257,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
         if self.cut is not None:
             self.wfile.write(body[: self.cut.after])
-            self._reset()
+            self._reset(self.cut)
         self.wfile.write(body)
 
     def _error(self, status: int, code: str, message: str, **headers: str) -> Any:
@@ -345,9 +350,13 @@ class _Handler(BaseHTTPRequestHandler):
         data = self._damaged(self.sim.blobs[digest])
         wanted = re.match(r"bytes=(\d+)-(\d*)\Z", self.headers.get("Range", ""))
         if wanted is None or not self.sim.ranges:
-            return 200, {"Docker-Content-Digest": digest, "Content-Length": str(len(data))} if (
-                not self.sim.chunked_answers
-            ) else {}, data
+            return (
+                200,
+                {"Docker-Content-Digest": digest, "Content-Length": str(len(data))}
+                if (not self.sim.chunked_answers)
+                else {},
+                data,
+            )
         start = int(wanted[1])
         part = data[start : int(wanted[2]) + 1 if wanted[2] else None]
         where = f"bytes {start}-{start + len(part) - 1}/{len(data)}"
@@ -420,9 +429,9 @@ class _Handler(BaseHTTPRequestHandler):
         held = self.sim.uploads[upload]
         if self.command == "GET":
             return 204, self._place(name, upload, len(held)), b""
-        if sent := self.headers.get("Content-Range"):
-            if int(sent.partition("-")[0]) != len(held):
-                return 416, self._place(name, upload, len(held)), b""
+        sent = self.headers.get("Content-Range")
+        if sent and int(sent.partition("-")[0]) != len(held):
+            return 416, self._place(name, upload, len(held)), b""
         held += self.body
         if self.command == "PATCH":
             if len(self.body) < self.sim.min_chunk:

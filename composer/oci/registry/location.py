@@ -96,11 +96,11 @@ def resolve(endpoint: Endpoint, asked: str, location: str) -> str:
     Raises:
         UnreachableError: the location is no URL, or would give up TLS.
     """
-    url = urljoin(asked, location)
     try:
+        url = urljoin(asked, location)
         origin = Origin.of(url)
     except ValueError as error:
-        raise _unfit(endpoint, shown(location), str(error)) from error
+        raise _unfit(endpoint, "its Location", str(error)) from error
     if origin.scheme == "https" or endpoint.may_be_plain(origin):
         return url
     if origin.host == endpoint.origin.host and origin.port in (80, endpoint.origin.port):

@@ -77,12 +77,21 @@ class Session:
             response, ours = self._redirected(request, sent)
             if response.status != 401 or not ours or challenges == _CHALLENGES:
                 return response
-            headers = response.headers.getlist("WWW-Authenticate")
-            sent = self.authority.challenged(access, headers, sent, wider=challenges > 0)
+            sent = self._answer(response, access, sent, wider=challenges > 0)
             if sent is None:
                 return response
             read_body(response, request.url, SMALL)
             challenges += 1
+
+    def _answer(
+        self, response: BaseHTTPResponse, access: Access, sent: str | None, *, wider: bool
+    ) -> str | None:
+        headers = response.headers.getlist("WWW-Authenticate")
+        try:
+            return self.authority.challenged(access, headers, sent, wider=wider)
+        except BaseException:
+            response.close()
+            raise
 
     def _redirected(
         self, request: Request, authorization: str | None

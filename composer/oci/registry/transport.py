@@ -85,17 +85,22 @@ class Transport:
         from urllib3 import Timeout  # noqa: PLC0415
         from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
-        pool = self._pool(Origin.of(request.url))
-        path = request.url.partition("://")[2].partition("/")[2]
+        origin = Origin.of(request.url)
+        pool = self._pool(origin)
+        headers = {"User-Agent": AGENT, "Accept-Encoding": "identity", **request.headers}
+        target = f"/{request.url.partition('://')[2].partition('/')[2]}"
+        if pool.proxy is not None and origin.scheme == "http":  # forwarded, not tunnelled
+            target, headers = request.url, {**headers, **pool.proxy_headers}
         body = request.body() if callable(request.body) else request.body
         try:
             return pool.urlopen(
                 request.method,
-                f"/{path}",
+                target,
                 body=body,
-                headers={"User-Agent": AGENT, "Accept-Encoding": "identity", **request.headers},
+                headers=headers,
                 retries=False,
                 redirect=False,
+                assert_same_host=False,  # a forwarding proxy is of another host
                 preload_content=False,
                 decode_content=False,
                 timeout=Timeout(connect=_CONNECT, read=request.patience),

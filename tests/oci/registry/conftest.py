@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,9 +74,6 @@ def client(sim: Simulator) -> Client:
 @pytest.fixture
 def login(sim: Simulator, tmp_path: Path) -> Path:
     """A file with the simulator's credentials."""
-    import base64
-    import json
-
     pair = base64.b64encode(":".join(sim.user).encode()).decode()
     path = tmp_path / "auth.json"
     path.write_text(json.dumps({"auths": {sim.netloc: {"auth": pair}}}))

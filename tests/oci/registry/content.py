@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -23,8 +24,6 @@ def once(data: bytes) -> Callable[[], Iterable[bytes]]:
 
 def noise(size: int, seed: int = 0) -> bytes:
     """Bytes that look random and are not."""
-    import random
-
     return random.Random(seed).randbytes(size)
 
 
@@ -38,9 +37,7 @@ class Small:
     def make(cls, *layers: bytes) -> Small:
         config = Config.make({"os": "linux", "rootfs": {"type": "layers", "diff_ids": []}}).raw
         documents = [blob(one, OCI.layer).document() for one in layers]
-        manifest = Manifest.make(
-            OCI, config=blob(config, OCI.config), layer_documents=documents
-        )
+        manifest = Manifest.make(OCI, config=blob(config, OCI.config), layer_documents=documents)
         return cls(config, layers, manifest)
 
     def put_into(self, sim: Simulator, name: str, *tags: str) -> None:

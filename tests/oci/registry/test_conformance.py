@@ -75,10 +75,10 @@ def test_an_index_of_either_family(any_client: Client, family: object) -> None:
 
 def test_what_is_not_there_is_a_wrong_input(any_client: Client) -> None:
     push(any_client, "a/there", Small.make(b"x"))
-    with pytest.raises(InputError, match="there is no image .*/a/there:v2") as caught:
+    with pytest.raises(InputError, match=r"there is no image .*/a/there:v2") as caught:
         any_client.source("a/there:v2").top()
     assert "MANIFEST_UNKNOWN" in str(caught.value)
-    with pytest.raises(InputError, match="there is no image .*/a/nowhere:v1"):
+    with pytest.raises(InputError, match=r"there is no image .*/a/nowhere:v1"):
         any_client.source("a/nowhere:v1").top()
     with pytest.raises(InputError, match="there is no such repository"):
         any_client.source("a/nowhere").tags()
