@@ -19,7 +19,7 @@ from .oci.manifest import Descriptor
 from .oci.platform import Platform
 from .oci.ports import Source
 from .plan import PlatformBase
-from .sources import open_source, reference_of
+from .sources import locate, open_source, reference_of
 from .spec import BaseSpec
 from .wheelbase import WheelBase, glibc_of
 from .wheelpin import WheelPin
@@ -73,13 +73,13 @@ class Base:
         same = locked is not None and locked.base == str(image.digest)
         facts = _facts(locked) if locked is not None and same else Facts()
         view = FactView(facts, _Loaded(layers), layers.content)
-        reference, root = reference_of(self.image.shown), self.spec.package_root
+        reference, root = reference_of(self.image.location), self.spec.package_root
         return PlatformBase(
             platform=Platform.parse(platform),
             image=image,
             view=view,
             package_root=root.lstrip("/") if root is not None else None,
-            name=str(reference) if reference is not None else "",
+            name=str(reference.with_digest(None)) if reference is not None else "",
             facts=view.used,
         )
 
@@ -108,6 +108,7 @@ class Base:
             name=self.name,
             digest=str(top.digest),
             image=self.image.shown if self.image is not None else "",
+            reference=_elsewhere(self.image) if self.image is not None else "",
             media_type=top.media_type if self.image is not None else "",
             size=top.size if self.image is not None else 0,
             epoch=epoch,
@@ -116,6 +117,10 @@ class Base:
             glibc=glibc_of(self.spec) if wheels else "",
             wheels=tuple(wheels),
         )
+
+
+def _elsewhere(image: ImageBase) -> str:
+    return image.location if image.location != image.shown else ""
 
 
 def _facts(locked: LockedPlatform) -> Facts:
@@ -162,12 +167,14 @@ def pin_image(
         InputError: there is no such image, or not on a platform that is asked for.
     """
     shown = spec.image or ""
-    source = _Lazy(partial(open_source, shown, root))
-    if old is not None and old.base.image == shown and not upgrade:
+    pinned = old is not None and old.base.image == shown and not upgrade
+    location = (old.base.reference if pinned and old is not None else "") or locate(shown)
+    source = _Lazy(partial(open_source, location, root))
+    if old is not None and pinned:
         top = Descriptor(old.base.media_type, Digest.parse(old.base.digest), old.base.size)
     else:
         top = source().top()
-    base = ImageBase(shown, top, source, layout)
+    base = ImageBase(shown, location, top, source, layout)
     children = base.images()
     missing = [one for one in spec.platforms if one not in children]
     if missing:
