@@ -68,7 +68,7 @@ def archived(path: Path) -> Case:
 def oci_archive(root: Path) -> Case:
     layout, made = built(root / "layout")
     path = root / "image.tar"
-    write_archive(path, layout, [made], None, "v1")
+    write_archive(path, [made], None, "v1", lambda one: [layout.read(one.digest)])
     return archived(path)
 
 
