@@ -24,64 +24,12 @@ MB = 1_000_000
 EPOCH = 1_750_000_000
 _REF = "org.opencontainers.image.ref.name"
 _GZIP = "application/vnd.oci.image.layer.v1.tar+gzip"
-_WORDS = [
-    "self",
-    "config",
-    "model",
-    "layer",
-    "cache",
-    "block",
-    "token",
-    "request",
-    "output",
-    "input",
-    "scheduler",
-    "worker",
-    "device",
-    "dtype",
-    "attention",
-    "hidden",
-    "size",
-    "num",
-    "heads",
-    "group",
-    "rank",
-    "world",
-    "tensor",
-    "parallel",
-    "quant",
-    "weight",
-    "bias",
-    "scale",
-    "mask",
-    "index",
-    "length",
-    "batch",
-    "prefix",
-    "decode",
-    "draft",
-    "spec",
-    "engine",
-    "core",
-    "client",
-    "process",
-    "queue",
-    "event",
-    "state",
-    "key",
-    "value",
-    "slot",
-    "table",
-    "page",
-    "memory",
-    "profile",
-    "graph",
-    "capture",
-    "compile",
-    "backend",
-    "kernel",
-    "stream",
-]
+_WORDS = """
+self config model layer cache block token request output input scheduler worker device dtype
+attention hidden size num heads group rank world tensor parallel quant weight bias scale mask
+index length batch prefix decode draft spec engine core client process queue event state
+key value slot table page memory profile graph capture compile backend kernel stream
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +46,17 @@ class Base:
 def _lines(seed: int) -> list[str]:
     """Return lines of text that looks like Python."""
     rng = random.Random(seed)
+    words = _WORDS.split()
 
     def word() -> str:
-        return "_".join(rng.choices(_WORDS, k=rng.randint(1, 3)))
+        return "_".join(rng.choices(words, k=rng.randint(1, 3)))
 
     shapes: tuple[Callable[[], str], ...] = (
         lambda: f"    def {word()}(self, {word()}: int, {word()}: str | None = None) -> None:",
         lambda: f"        self.{word()} = {word()}.{word()}({word()}, n={rng.randint(0, 999)})",
         lambda: f"        if {word()} is not None and self.{word()} > {rng.randint(0, 4096)}:",
         lambda: f"            raise ValueError(f'{word()} must be {word()}, got {{{word()}}}')",
-        lambda: f"        # {' '.join(rng.choices(_WORDS, k=8))}.",
+        lambda: f"        # {' '.join(rng.choices(words, k=8))}.",
         lambda: f"        return {word()}[{word()}] if {word()} else self.{word()}",
         lambda: "",
     )

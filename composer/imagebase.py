@@ -122,7 +122,7 @@ class ImageLayers:
     def _wants(self, path: str, entry: Entry) -> bool:
         name = posixpath.basename(path)
         return entry.size <= _KEPT and any(
-            path.endswith(end) for end in self.wanted if end.endswith(name)
+            f"/{path}".endswith(end) for end in self.wanted if end.endswith(name)
         )
 
     def content(self, path: str, entry: Entry, number: int) -> bytes:

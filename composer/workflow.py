@@ -238,7 +238,9 @@ def _remember(project: Project, layout: Layout, resolved: Resolved, choice: Choi
     for one in resolved.plan.platforms:
         manifest = one.image.manifest
         blobs[str(manifest.digest)] = manifest.size
-        for part in (manifest.config, *manifest.layers):
+        foreign = len(manifest.layers) - len(one.layers) - one.base.own
+        # What came with a base image is never in the store.
+        for part in (manifest.config, *manifest.layers[foreign:]):
             blobs[str(part.digest)] = part.size
     question = unchanged.Question(project.root, image, ",".join(choice.platforms))
     path = unchanged.record_path(layout.root, question)
