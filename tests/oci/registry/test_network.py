@@ -91,7 +91,7 @@ def test_a_connection_that_breaks(stocked: Simulator, client: Client) -> None:
 def test_a_registry_that_is_silent(stocked: Simulator) -> None:
     stocked.delay = 0.5
     url = f"http://{stocked.netloc}/v2/a/x/manifests/v1"
-    with pytest.raises(BrokenError, match="found: +timed out"):
+    with pytest.raises(BrokenError, match=r"found: +timed out"):
         Transport({}).send(Request("GET", url, patience=0.05))
 
 
