@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from .daemonbase import PREFIX, DaemonLayers
 from .errors import InputError, IntegrityError
 from .facts import Facts, FactView, LayeredFiles
 from .imagebase import ImageBase, ImageLayers, LayerFiles
@@ -76,7 +78,10 @@ class Base:
         layers = _Once(ImageLayers(self.image, original, _ends(modules)))
         view: Callable[[], LayeredFiles] = layers
         image, content = original, layers.content
-        if self.place is not None:
+        if self.image.location.startswith(PREFIX):
+            of_daemon = self._in_daemon(self.image.location.removeprefix(PREFIX), original)
+            view, content = of_daemon, of_daemon.content
+        elif self.place is not None:
             below = Below(original, layers, epoch_of(original.config))
             wheels = self._wheels(platform, below)
             image, tables = wheels.load()
@@ -94,7 +99,19 @@ class Base:
             origin=original.digest,
             own=len(image.manifest.layers) - len(original.manifest.layers),
             facts=answers.used,
+            partial=self.image.location.startswith(PREFIX),
         )
+
+    def _in_daemon(self, name: str, image: Image) -> DaemonLayers:
+        if self.place is not None:
+            raise InputError.of(
+                "wheels cannot be put on an image that only a Docker daemon has",
+                where=self.where,
+                fix=f'docker save {name} -o base.tar, and write image = "archive:base.tar"',
+            )
+        layers = DaemonLayers(name, image, self.layout)
+        atexit.register(layers.close)
+        return layers
 
     def _package_root(self) -> str | None:
         if self.place is not None:
@@ -312,7 +329,7 @@ def pin_image(
     """
     shown = spec.image or ""
     pinned = old is not None and old.base.image == shown and not upgrade
-    location = (old.base.reference if pinned and old is not None else "") or locate(shown)
+    location = locate(shown) if old is None or not pinned else old.base.reference or shown
     source = _Lazy(partial(open_source, location, root))
     if old is not None and pinned:
         top = Descriptor(old.base.media_type, Digest.parse(old.base.digest), old.base.size)
