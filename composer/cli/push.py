@@ -61,6 +61,8 @@ def command(
     )
     for remark in resolved.remarks:
         note(remark)
+    if resolved.lock.base.image.startswith("archive:") and export_base:
+        note("the base was exported: what was pushed is another digest than the lock's")
     if as_json:
         document = {
             **workflow.answer(resolved),
