@@ -15,7 +15,7 @@ from .imagebase import ImageBase, ImageLayers, LayerFiles
 from .lock import Lock, LockedBase, LockedPlatform, LockedWheel
 from .module import Module
 from .oci.digest import Digest
-from .oci.filetree import Entry, LayerTable, Tree
+from .oci.filetree import Entry, LayerTable
 from .oci.image import Image, index_of
 from .oci.layout import Layout
 from .oci.manifest import Descriptor
@@ -137,11 +137,14 @@ class Base:
     def _wheels_alone(self, platform: str) -> PlatformBase:
         wheels = self._wheels(platform, None)
         image, tables = wheels.load()
-        view = WheelFiles(wheels, tuple(tables), Tree.merge(tables))
-        own = len(tables)
-        return PlatformBase(
-            Platform.parse(platform), image, view, wheels.place.package_root, own=own
-        )
+        files = LayerFiles.of(tables)
+
+        def content(path: str, entry: Entry, number: int) -> bytes:
+            return wheels.read(tables, path, entry)
+
+        view = FactView(Facts(), lambda: files, content)
+        root = wheels.place.package_root
+        return PlatformBase(Platform.parse(platform), image, view, root, own=len(tables))
 
     def record(self, images: Sequence[Image], epoch: int, chosen: int | None) -> LockedBase:
         """Return what the lock says. images: of all platforms; epoch, chosen: in seconds."""
@@ -192,35 +195,6 @@ def _locked_wheel(platform: str, pin: WheelPin) -> LockedWheel:
         digest=str(pin.digest),
         size=pin.size,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class WheelFiles:
-    """The view of a base of wheels alone."""
-
-    wheels: WheelBase
-    tables: tuple[LayerTable, ...]
-    tree: Tree
-
-    def stat(self, path: str) -> Entry | None:
-        """Return what is at `path`, links not followed."""
-        return self.tree.stat(path)
-
-    def names(self, path: str, stem: str = "") -> Sequence[str]:
-        """Return the sorted names in a directory, those that start with `stem` and a dot."""
-        return self.tree.names(path, stem)
-
-    def package_roots(self, package: str) -> Sequence[str]:
-        """Return the directories of Python packages that hold `package`, sorted."""
-        return self.tree.package_roots(package)
-
-    def siblings(self, path: str) -> Sequence[str]:
-        """Return the other names of a hard-linked file."""
-        return self.tree.siblings(path)
-
-    def read(self, path: str) -> bytes:
-        """Return the content of a regular file."""
-        return self.wheels.read(self.tables, path, self.tree.entries[path])
 
 
 def _elsewhere(image: ImageBase) -> str:
