@@ -35,7 +35,7 @@ def project(tmp_path: Path, registry: str, endpoint: Endpoint, daemon: Daemon) -
     if not BUSYBOX.exists():
         pytest.skip("busybox is not installed (apt-get install busybox-static)")
     lower: Files = {
-        "bin": None,
+        "id": str(tmp_path).encode(),  # an image of its own for every test
         "bin/busybox": BUSYBOX.read_bytes(),
         "bin/cat": "busybox",
         "usr": None,
@@ -112,13 +112,37 @@ def test_a_base_of_the_daemon_is_the_one_of_its_registry(project: SmallProject) 
     assert project.build("app", "--locked", **elsewhere)["digest"] == of_daemon["digest"]
 
 
-def test_an_image_that_only_the_daemon_has(project: SmallProject) -> None:
+def test_a_base_that_only_the_daemon_has(project: SmallProject) -> None:
+    of_registry = project.build()
+    archive = project.folder / "base.tar"
+    copy = [tool("skopeo"), "copy", "-q", f"oci:{project.folder / 'base'}:v1"]
+    run([*copy, f"docker-archive:{archive}:only:here"], cwd=project.folder)
+    _docker(project, "load", "-q", "-i", str(archive))
+    project.bases["tiny"] = {"image": "docker-daemon:only:here", "package_root": f"/{SITE}"}
+    project.write()
+    loaded = project.compose("load", "app", "--json").json
+    assert loaded["left_out"] >= 2  # the base, and what another test may have loaded
+    assert _cat(project, loaded["name"], f"/{SITE}/tiny/core.py") == PATCHED
+    answer = project.build("app", "--locked")
+    ours = [one["diff_id"] for one in of_registry["platforms"][0]["layers"]]
+    assert [one["diff_id"] for one in answer["platforms"][0]["layers"]] == ours
+    assert _docker(project, "ps", "-aq", "--filter", "label=dev.compose.reader") == ""
+    refused = project.compose("push", "app", ok=False)
+    assert refused.code == 2
+    assert "the base is in a Docker daemon only: --export-base" in refused.err
+    pushed = project.compose("push", "app", "--export-base", "--tag", "exported", "--json").json
+    name, _, _ = pushed["reference"].rpartition("@")
+    _docker(project, "pull", "-q", name)
+    assert _cat(project, name, f"/{SITE}/tiny/core.py") == PATCHED
+    assert list(project.store.glob("ingest/*")) == []
+
+
+def test_a_daemon_is_not_searched_for_the_package_root(project: SmallProject) -> None:
     project.bases["tiny"]["image"] = "docker-daemon:tiny:v1"
     project.write()
     done = project.compose("build", "app", ok=False)
     assert done.code == 2
-    assert "no registry has the image 'tiny:v1' of the Docker daemon" in done.err
-    assert "docker save tiny:v1 -o base.tar" in done.err
+    assert "name it in the base: package_root = ..." in done.err
 
 
 def test_what_docker_saves_gives_the_same_layers(project: SmallProject) -> None:
