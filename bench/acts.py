@@ -14,7 +14,7 @@ from .measure import compose, peak_mib, run
 from .peers import Peer, script
 from .project import Project
 from .results import check
-from .services import CountingProxy
+from .services import CountingProxy, unmount_below
 
 __all__ = ["Stage"]
 
@@ -95,4 +95,5 @@ class Stage:
     def forget(self, peer: Peer, work: Path) -> None:
         """Let a peer forget all that it holds."""
         self.peer(peer, peer.clean, work)
-        shutil.rmtree(work, ignore_errors=True)
+        unmount_below(work)
+        shutil.rmtree(work)

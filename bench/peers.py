@@ -19,16 +19,16 @@ __all__ = ["PEERS", "Peer", "script"]
 class Peer:
     """A tool. change: put the file on the base and push. patch: read the file out of the base,
     patch it, then the same. rebuild: change, with the base held; unchanged: build, no push;
-    clean: forget all that is held. Empty: it has no such thing.
+    clean: forget all that is held outside WORK. Empty: it has no such thing.
     """
 
     name: str
     tools: Sequence[str]
     change: str
     patch: str
-    clean: str
     rebuild: str = ""
     unchanged: str = ""
+    clean: str = "true"
     daemon: bool = False
 
     @property
@@ -43,7 +43,6 @@ _BUILDAH = "tool='buildah --root $WORK/root --runroot $WORK/run --storage-driver
 _BUILDAH_BUILD = "bud -q --layers --isolation chroot --tls-verify=false -t $OUT $CONTEXT"
 _PODMAN = "tool='podman --root $WORK/root --runroot $WORK/run --storage-driver overlay'"
 _PODMAN_BUILD = "build -q --isolation chroot --tls-verify=false -t $OUT $CONTEXT"
-_OVERLAY_CLEAN = "umount $WORK/root/overlay 2>/dev/null || true; rm -rf $WORK"
 _UMOCI_PULL = "skopeo copy -q --src-tls-verify=false docker://$BASE oci:$WORK/image:base"
 _UMOCI_PUSH = "skopeo copy -q --dest-tls-verify=false oci:$WORK/image:new docker://$OUT"
 _UMOCI_INSERT = "umoci insert --image $WORK/image:base --tag new"
@@ -79,7 +78,6 @@ PEERS = (
             _PODMAN_BUILD,
             "push -q --tls-verify=false $OUT",
         ),
-        clean=_OVERLAY_CLEAN,
         unchanged=_evaluated(_PODMAN, _PODMAN_BUILD),
     ),
     Peer(
@@ -93,7 +91,6 @@ PEERS = (
             "commit -q made $OUT",
             "push -q --tls-verify=false $OUT",
         ),
-        clean=_OVERLAY_CLEAN,
         unchanged=_evaluated(_BUILDAH, _BUILDAH_BUILD),
     ),
     Peer(
@@ -108,7 +105,6 @@ PEERS = (
             "then break; fi; done; patch -s $WORK/file $PATCH; "
             f"{_UMOCI_INSERT} $WORK/file /$TARGET; {_UMOCI_PUSH}"
         ),
-        clean="rm -rf $WORK",
         rebuild=f"{_UMOCI_INSERT} $FILE /$TARGET; {_UMOCI_PUSH}",
     ),
     Peer(
@@ -125,7 +121,6 @@ PEERS = (
             "patch -s $WORK/$TARGET $PATCH; tar -C $WORK -cf $WORK/layer.tar $TARGET; "
             "crane append --insecure -b $BASE -f $WORK/layer.tar -t $OUT"
         ),
-        clean="rm -rf $WORK",
     ),
 )
 

@@ -23,7 +23,7 @@ from .measure import Work
 from .peers import PEERS, Peer
 from .project import Project
 from .rows import derive, edit, file_table, load, patch, unchanged
-from .services import CountingProxy, docker_daemon, registry
+from .services import CountingProxy, docker_daemon, registry, unmount_below
 
 MB = 1_000_000
 SMALL = Base("small", (60 * MB, 310 * MB))
@@ -66,6 +66,7 @@ def _stage(folder: Path, options: argparse.Namespace) -> Iterator[tuple[Stage, P
     layers = {base.name: write_base(kept / base.name, base) for base in kinds}
     peers = _peers(options.peers)
     with contextlib.ExitStack() as stack:
+        stack.callback(unmount_below, folder)
         netloc = stack.enter_context(registry(folder / "registry"))
         _publish({name: kept / name for name in layers}, netloc)
         host = ""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-__all__ = ["CountingProxy", "docker_daemon", "registry"]
+__all__ = ["CountingProxy", "docker_daemon", "registry", "unmount_below"]
 
 _STARTUP = 60.0  # seconds
 
@@ -93,6 +93,14 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def unmount_below(directory: Path) -> None:
+    """Unmount what tools have left mounted in a directory."""
+    mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for place in reversed(mounts):
+        if place.startswith(f"{directory}/"):
+            subprocess.run(["umount", "-l", place], check=False)
 
 
 def _overlay_works(directory: Path) -> bool:
