@@ -14,7 +14,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .acts import Stage
@@ -39,6 +39,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--peers", help="names with commas; otherwise all on PATH")
     parser.add_argument("--tiny", action="store_true", help="a small base only, to try it out")
     parser.add_argument("--no-big", action="store_true", help="leave the 4 GB base out")
+    parser.add_argument("--only", help="of small,big,patch,edit,unchanged,load,table")
     parser.add_argument("--keep", type=Path, help="where generated bases are kept")
     return parser.parse_args()
 
@@ -81,18 +82,28 @@ def _stage(folder: Path, options: argparse.Namespace) -> Iterator[tuple[Stage, P
 
 def _measure(stage: Stage, layer: Path, options: argparse.Namespace) -> Iterator[Work]:
     runs, slow = options.runs, options.slow_runs
-    small = derive(stage, "small", runs, slow)
-    yield small
-    if not options.tiny and not options.no_big:
-        big = derive(stage, "big", runs, options.big_runs)
-        ratio = big.row("compose").median / small.row("compose").median
-        big.bars.append(f"compose: at most 1.2 times its time on the small base ({ratio:.2f})")
-        yield big
-    yield patch(stage, runs, slow)
-    yield from (edit(stage, runs), unchanged(stage, runs))
-    if stage.docker_host:
-        yield load(stage, runs)
-    yield file_table(stage, layer, runs)
+    work: dict[str, Callable[[], Work]] = {
+        "small": lambda: derive(stage, "small", runs, slow),
+        "big": lambda: derive(stage, "big", runs, options.big_runs),
+        "patch": lambda: patch(stage, runs, slow),
+        "edit": lambda: edit(stage, runs),
+        "unchanged": lambda: unchanged(stage, runs),
+        "load": lambda: load(stage, runs),
+        "table": lambda: file_table(stage, layer, runs),
+    }
+    chosen = options.only.split(",") if options.only else list(work)
+    if options.tiny or options.no_big:
+        chosen = [name for name in chosen if name != "big"]
+    if not stage.docker_host:
+        chosen = [name for name in chosen if name != "load"]
+    done: dict[str, Work] = {}
+    for name in chosen:
+        done[name] = work[name]()
+        if name == "big" and "small" in done:
+            ratio = done["big"].row("compose").median / done["small"].row("compose").median
+            bar = f"compose: at most 1.2 times its time on the small base ({ratio:.2f})"
+            done["big"].bars.append(bar)
+        yield done[name]
 
 
 def main() -> None:
