@@ -9,6 +9,7 @@ import click
 
 from ..places import find_root, store_root
 from ..text import size
+from .progress import showing
 from .render import note
 
 __all__ = ["command"]
@@ -21,7 +22,7 @@ __all__ = ["command"]
 @click.option("--locked", is_flag=True, help="Refuse a lock that is missing or stale.")
 @click.option("--copy-base", is_flag=True, help="Also send layers of the base that are not there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the pinned reference only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the pinned reference only; no progress.")
 @click.pass_obj
 def command(
     project: Path | None,
@@ -45,15 +46,16 @@ def command(
     from ..resolve import Choice
 
     root = find_root((project or Path()).absolute())
-    resolved, published = workflow.push(
-        projects.load(root),
-        Layout(store_root()),
-        image,
-        Choice(locked=locked),
-        tag=tag,
-        to=to,
-        copy_base=copy_base,
-    )
+    with showing(quiet=quiet):
+        resolved, published = workflow.push(
+            projects.load(root),
+            Layout(store_root()),
+            image,
+            Choice(locked=locked),
+            tag=tag,
+            to=to,
+            copy_base=copy_base,
+        )
     for remark in resolved.remarks:
         note(remark)
     if as_json:
