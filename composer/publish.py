@@ -20,6 +20,7 @@ from .oci.mediatype import is_foreign
 from .oci.reference import Reference
 from .plan import Plan, PlatformPlan
 from .progress import counted
+from .text import short
 
 if TYPE_CHECKING:
     from .oci.registry import Parcel
@@ -99,11 +100,11 @@ def _parcels(
 
 
 def _sent(blob: Descriptor, content: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
-    return counted(content(), f"send {blob.digest.short}", blob.size)
+    return counted(content(), f"send {short(str(blob.digest))}", blob.size)
 
 
 def _copied(blob: Descriptor, content: Content) -> Iterator[bytes]:
-    return counted(content(blob), f"copy {blob.digest.short}", blob.size)
+    return counted(content(blob), f"copy {short(str(blob.digest))}", blob.size)
 
 
 def _refusal(made: Plan, target: Reference, refused: Sequence[Descriptor]) -> Fault:

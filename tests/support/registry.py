@@ -109,7 +109,8 @@ class Simulator:
     redirect_blobs: str = ""  # an origin
     min_chunk: int = 0
     page: int = 1000
-    delay: float = 0.0
+    delay: float = 0.0  # seconds before an answer
+    pace: float = 0.0  # seconds after each eighth of a blob's content
     damage: str = ""  # of blobs: "corrupt", "longer", "shorter"
     chunked_answers: bool = False
     auto_create: bool = True
@@ -117,6 +118,7 @@ class Simulator:
     blobs: dict[str, bytes] = field(default_factory=dict)
     repositories: dict[str, Repo] = field(default_factory=dict)
     uploads: dict[str, bytearray] = field(default_factory=dict)
+    begun: int = 0  # uploads, in all
     tokens: dict[str, tuple[set[tuple[str, str]], int]] = field(default_factory=dict)
     requests: list[Seen] = field(default_factory=list)
     planned: list[_Planned] = field(default_factory=list)
@@ -258,7 +260,14 @@ class _Handler(BaseHTTPRequestHandler):
         if self.cut is not None:
             self.wfile.write(body[: self.cut.after])
             self._reset(self.cut)
-        self.wfile.write(body)
+        if not self.sim.pace or "/blobs/" not in self.path:
+            self.wfile.write(body)
+            return
+        step = -(-len(body) // 8) or 1
+        for start in range(0, len(body), step):
+            self.wfile.write(body[start : start + step])
+            self.wfile.flush()
+            time.sleep(self.sim.pace)
 
     def _error(self, status: int, code: str, message: str, **headers: str) -> Any:
         body = json.dumps({"errors": [{"code": code, "message": message}]}).encode()
@@ -454,7 +463,8 @@ class _Handler(BaseHTTPRequestHandler):
             if digest in self.sim.look(source).blobs:
                 self.sim.repo(name).blobs.add(digest)
                 return 201, {"Location": f"/v2/{name}/blobs/{digest}"}, b""
-        upload = f"upload-{len(self.sim.requests)}"
+        self.sim.begun += 1
+        upload = f"upload-{self.sim.begun}"
         self.sim.uploads[upload] = bytearray()
         headers = self._place(name, upload, 0)
         if self.sim.min_chunk:
