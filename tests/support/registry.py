@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import itertools
 import json
 import re
 import socket
@@ -96,6 +97,7 @@ class Simulator:
     expires_in: int | None = 300
     anonymous_pull: bool = False
     refused_scopes: set[str] = field(default_factory=set)  # repositories nobody gets a token for
+    extra_scope: str = ""  # a repository that may be pulled by all who read any
     refused_silently: bool = False  # ... and the token comes without them
     mount: str = "201"  # or 202, 401, 403, 404, 405
     ranges: bool = True
@@ -118,18 +120,16 @@ class Simulator:
     blobs: dict[str, bytes] = field(default_factory=dict)
     repositories: dict[str, Repo] = field(default_factory=dict)
     uploads: dict[str, bytearray] = field(default_factory=dict)
-    begun: int = 0  # uploads, in all
     tokens: dict[str, tuple[set[tuple[str, str]], int]] = field(default_factory=dict)
     requests: list[Seen] = field(default_factory=list)
     planned: list[_Planned] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
     netloc: str = ""
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Simulator]:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        server.daemon_threads = True
-        server.block_on_close = False
+        server = _Server(("127.0.0.1", 0), _Handler)
         server.simulator = self  # type: ignore[attr-defined]
         self.netloc = f"127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
@@ -172,6 +172,12 @@ class Simulator:
             for one in self.requests
             if one.method.startswith(method) and re.search(path, one.path)
         ]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -297,6 +303,8 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = {(name, action)}
         if "from" in self.query and "mount" in self.query:
             wanted.add((self.query["from"][0], "pull"))
+        if self.sim.extra_scope:
+            wanted.add((self.sim.extra_scope, "pull"))
         sent = self.headers.get("Authorization", "")
         if self.sim.auth == "basic":
             if sent == _basic(*self.sim.user):
@@ -463,8 +471,7 @@ class _Handler(BaseHTTPRequestHandler):
             if digest in self.sim.look(source).blobs:
                 self.sim.repo(name).blobs.add(digest)
                 return 201, {"Location": f"/v2/{name}/blobs/{digest}"}, b""
-        self.sim.begun += 1
-        upload = f"upload-{self.sim.begun}"
+        upload = f"upload-{next(self.sim.numbers)}"
         self.sim.uploads[upload] = bytearray()
         headers = self._place(name, upload, 0)
         if self.sim.min_chunk:
