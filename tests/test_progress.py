@@ -9,17 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from composer.oci.image import Image
 from composer.oci.layout import Layout
+from composer.oci.manifest import Descriptor
 from composer.oci.mediatype import OCI
 from composer.oci.registry.delivery import overlap
 from composer.progress import counted, transfer, using
-from tests.oci.support import file, image, store_layer
+from tests.oci.support import file, folder, image, store_layer
 from tests.support.commands import ROOT, compose, compose_on_terminal
 from tests.support.progress import Heard, Listener
-from tests.support.projects import SmallProject
+from tests.support.projects import CORE, SmallProject
+from tests.support.projects import ROOT as PACKAGES
 from tests.support.registry import Simulator
 
 MIB = 1024 * 1024
+PACKAGE = f"{PACKAGES.lstrip('/')}/tiny"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 COLOUR = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|9[0-7])[0-9;]*m")
 
@@ -92,8 +96,11 @@ def publish(sim: Simulator, folder: Path, size: int) -> str:
     """Put an image with one file of `size` bytes into the simulator; returns its reference."""
     layout = Layout(folder / "made")
     layer = store_layer(layout, [file("big", bytes(size))])
-    made = image([layer])
-    sim.add_blob("base", layout.read(layer[0].digest))
+    return _put(sim, layout, image([layer]), layer[0])
+
+
+def _put(sim: Simulator, layout: Layout, made: Image, layer: Descriptor) -> str:
+    sim.add_blob("base", layout.read(layer.digest))
     sim.add_blob("base", made.config.raw)
     sim.add_manifest("base", made.manifest.raw, OCI.manifest, "1")
     return f"{sim.netloc}/base:1"
@@ -187,6 +194,23 @@ def test_lines_of_build_and_push(large: SmallProject, sim: Simulator, tmp_path: 
     layer = max(sim.blobs, key=lambda one: len(sim.blobs[one]))
     assert _told(pushed.err) == [f"send {layer[:19]}"]
     assert pushed.out.count("\n") == 2
+
+
+def test_lines_of_what_is_copied_of_a_base(sim: Simulator, tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "made")
+    parts = PACKAGE.split("/")
+    folders = [folder("/".join(parts[: depth + 1])) for depth in range(len(parts))]
+    members = [*folders, file(f"{PACKAGE}/core.py", CORE), file("usr/zeros", bytes(17 * MIB))]
+    layer = store_layer(layout, members)
+    made = image([layer])
+    reference = _put(sim, layout, made, layer[0])
+    base = {"image": reference, "package_root": f"/{PACKAGE.removesuffix('/tiny')}"}
+    project = SmallProject(tmp_path, bases={"tiny": base}).write()
+    project.patch("first", {3: "changed"})
+    assert _told(project.compose("lock").err) == [f"layer 1 of 1, {reference}"]
+    sim.mount = "202"
+    pushed = project.compose("push", "app", "--to", f"{sim.netloc}/app", "--copy-base")
+    assert _told(pushed.err) == [f"copy {str(layer[0].digest)[:19]}"]
 
 
 def _told(err: str) -> list[str]:

@@ -25,8 +25,10 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 __all__ = ["Cut", "Reply", "Repo", "Seen", "Simulator"]
 
 _API = re.compile(
-    r"/v2/(?P<name>.+)/(?P<kind>blobs/uploads|blobs|manifests|tags)/(?P<rest>[^/]*)\Z"
+    r"/v2/(?P<name>.+)/(?P<kind>blobs/uploads|blobs|manifests|referrers|tags)/(?P<rest>[^/]*)\Z"
 )
+
+_INDEX = "application/vnd.oci.image.index.v1+json"
 
 
 def digest_of(data: bytes) -> str:
@@ -116,6 +118,8 @@ class Simulator:
     damage: str = ""  # of blobs: "corrupt", "longer", "shorter"
     chunked_answers: bool = False
     auto_create: bool = True
+    api_version: str = "registry/2.0"
+    referrers: bool = True
 
     blobs: dict[str, bytes] = field(default_factory=dict)
     repositories: dict[str, Repo] = field(default_factory=dict)
@@ -282,6 +286,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _route(self, path: str) -> Any:
         if path == "/token":
             return self._token()
+        if path == "/v2/":
+            version = self.sim.api_version
+            named = {"Docker-Distribution-API-Version": version} if version else {}
+            status, headers, body = self._refuse("") or (200, {}, b"{}")
+            return status, {**headers, **named}, body
         match = _API.match(path)
         if match is None:
             return 404, {}, b"404 page not found"
@@ -292,6 +301,7 @@ class _Handler(BaseHTTPRequestHandler):
             "blobs": self._blob,
             "blobs/uploads": self._upload,
             "manifests": self._manifest,
+            "referrers": self._referrers,
             "tags": self._tags,
         }[kind]
         return handler(name, rest)
@@ -300,7 +310,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, name: str) -> Any:
         action = "pull" if self.command in ("GET", "HEAD") else "push"
-        wanted = {(name, action)}
+        wanted = {(name, action)} if name else set()
         if "from" in self.query and "mount" in self.query:
             wanted.add((self.query["from"][0], "pull"))
         if self.sim.extra_scope:
@@ -423,6 +433,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif which != digest:
             return self._error(400, "DIGEST_INVALID", "digest did not match")
         return 201, {"Location": "/v2/", **self._digest_header(digest)}, b""
+
+    def _referrers(self, name: str, subject: str) -> Any:
+        if not self.sim.referrers:
+            return 404, {}, b"404 page not found"
+        index = {"schemaVersion": 2, "mediaType": _INDEX, "manifests": []}
+        return 200, {"Content-Type": _INDEX}, json.dumps(index).encode()
 
     def _tags(self, name: str, rest: str) -> Any:
         if name not in self.sim.repositories or rest != "list":
