@@ -22,6 +22,7 @@ from .oci.mediatype import family_of_index, is_foreign
 from .oci.ports import Source
 from .oci.registry.delivery import overlap
 from .oci.scan import Scanned, scan
+from .progress import counted
 from .tables import held_table, keep_table
 
 __all__ = ["ImageBase", "ImageLayers", "LayerFiles"]
@@ -154,7 +155,8 @@ class ImageLayers:
                 fix="modules cannot be checked against this base",
             )
         room = max(_KEPT * 4, layer.size)
-        chunks = self.base.source().chunks(layer)
+        label = f"layer {number + 1} of {len(self.image.manifest.layers)}, {self.base.shown}"
+        chunks = counted(self.base.source().chunks(layer), label, layer.size)
         found = scan(chunks, layer.media_type, where=where, wanted=wanted, room=room)
         expected = self.image.config.diff_ids[number]
         if found.diff_id != expected:

@@ -9,6 +9,7 @@ import click
 
 from ..places import find_root, store_root
 from ..text import size
+from .progress import showing
 from .render import note
 
 __all__ = ["command"]
@@ -24,7 +25,7 @@ __all__ = ["command"]
     "--export-base", is_flag=True, help="Take a base that only the Docker daemon has out of it."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the pinned reference only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the pinned reference only; no progress.")
 @click.pass_obj
 def command(
     project: Path | None,
@@ -49,16 +50,17 @@ def command(
     from ..resolve import Choice
 
     root = find_root((project or Path()).absolute())
-    resolved, published = workflow.push(
-        projects.load(root),
-        Layout(store_root()),
-        image,
-        Choice(locked=locked),
-        tag=tag,
-        to=to,
-        copy_base=copy_base,
-        export_base=export_base,
-    )
+    with showing(quiet=quiet):
+        resolved, published = workflow.push(
+            projects.load(root),
+            Layout(store_root()),
+            image,
+            Choice(locked=locked),
+            tag=tag,
+            to=to,
+            copy_base=copy_base,
+            export_base=export_base,
+        )
     for remark in resolved.remarks:
         note(remark)
     if resolved.lock.base.image.startswith("archive:") and export_base:
