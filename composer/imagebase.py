@@ -118,7 +118,7 @@ class ImageLayers:
     def _wants(self, path: str, entry: Entry) -> bool:
         name = posixpath.basename(path)
         return entry.size <= _KEPT and any(
-            path.endswith(end) for end in self.wanted if end.endswith(name)
+            f"/{path}".endswith(end) for end in self.wanted if end.endswith(name)
         )
 
     def content(self, path: str, entry: Entry, number: int) -> bytes:
@@ -129,7 +129,8 @@ class ImageLayers:
         """
         digest = Digest("sha256", entry.sha256)
         if not self.base.layout.has(digest, entry.size):
-            names = {posixpath.basename(one) for one in (path, entry.inode)}
+            written = entry.inode.partition(":")[2]  # the name that has the content
+            names = {posixpath.basename(one) for one in (path, written)}
             self._scan(number, partial(_may_be, entry.size, names))
         if not self.base.layout.has(digest, entry.size):
             raise IntegrityError.of(
