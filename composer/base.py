@@ -145,9 +145,7 @@ class _Loaded:
 
 def _ends(modules: Iterable[Module]) -> frozenset[str]:
     """Return how the paths end that modules will read, whatever the package root is."""
-    targets = {
-        one.target for module in modules for one in module.changes if one.kind == "patch"
-    }
+    targets = {one.target for module in modules for one in module.changes if one.kind == "patch"}
     return frozenset(map(_end, targets))
 
 

@@ -95,8 +95,9 @@ def test_what_is_pushed_is_what_other_tools_read(
     assert (lock.digest, lock.base.digest) == (answer["digest"], base.digest)
     index = json.loads(raw)
     assert index["mediaType"] == base.top["mediaType"]
-    platforms = [f"{one['platform']['os']}/{one['platform']['architecture']}" for one in
-                 index["manifests"]]
+    platforms = [
+        f"{one['platform']['os']}/{one['platform']['architecture']}" for one in index["manifests"]
+    ]
     assert platforms == PLATFORMS
     for child, platform in zip(index["manifests"], platforms, strict=True):
         derived = json.loads(place.raw(f"{name.rpartition(':')[0]}@{child['digest']}"))
@@ -206,7 +207,11 @@ def test_headers_of_our_layers(place: Place, on: Make) -> None:
         f"{TINY}/__pycache__/.wh.core.cpython-312.opt-1.pyc",
     }
     share = dict((one.name, one) for one, _ in layer_members(project.store, last["digest"]))
-    assert (share["usr/share"].mode, share["usr/share"].uid, share["usr/share"].gid) == (0o751, 3, 4)
+    assert (share["usr/share"].mode, share["usr/share"].uid, share["usr/share"].gid) == (
+        0o751,
+        3,
+        4,
+    )
 
 
 @needs_root

@@ -30,9 +30,7 @@ def forget_store(project: SmallProject) -> None:
     project.store.rename(project.store.with_name("another-store"))
 
 
-def test_each_layer_is_streamed_once(
-    place: Place, images: dict[str, BaseImage], on: Make
-) -> None:
+def test_each_layer_is_streamed_once(place: Place, images: dict[str, BaseImage], on: Make) -> None:
     """Targets of every kind, through links, hard-linked: their content comes with the table."""
     project = on(f"{place.netloc}/base/oci:v1")
     full_module(project)

@@ -355,7 +355,10 @@ def tiny_layers(folder: Path, arch: str, middle: str = "zstd") -> list[Layer]:
 
 
 def image_base(
-    folder: Path, family: str = "oci", extra: Sequence[Layer] = (), archs: Sequence[str] = tuple(ARCH)
+    folder: Path,
+    family: str = "oci",
+    extra: Sequence[Layer] = (),
+    archs: Sequence[str] = tuple(ARCH),
 ) -> BaseImage:
     """Return the base of several platforms, with an attestation where the family has them."""
     image = BaseImage()

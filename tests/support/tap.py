@@ -100,9 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
             received = self._answer(tap, answer)
         finally:
             behind.close()
-        tap.exchanges.append(
-            Exchange(self.command, self.path, answer.status, len(body), received)
-        )
+        tap.exchanges.append(Exchange(self.command, self.path, answer.status, len(body), received))
 
     def _answer(self, tap: Tap, answer: http.client.HTTPResponse) -> int:
         self.send_response_only(answer.status, answer.reason)
