@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from .errors import InputError, IntegrityError
 from .facts import Facts, FactView, LayeredFiles
-from .imagebase import ImageBase, ImageLayers
+from .imagebase import ImageBase, ImageLayers, LayerFiles
 from .lock import Lock, LockedBase, LockedPlatform, LockedWheel
 from .module import Module
 from .oci.digest import Digest
+from .oci.filetree import Entry, LayerTable, Tree
 from .oci.image import Image, index_of
 from .oci.layout import Layout
 from .oci.manifest import Descriptor
 from .oci.platform import Platform
 from .oci.ports import Source
-from .plan import PlatformBase
-from .sources import open_source, reference_of
+from .plan import PlatformBase, epoch_of
+from .sources import locate, open_source, reference_of
 from .spec import BaseSpec
-from .wheelbase import WheelBase, glibc_of
+from .wheelbase import Below, WheelBase
 from .wheelpin import WheelPin
+from .wheelplace import LIBC, WheelPlace, declared, found_in
 
-__all__ = ["Base", "pin_image"]
+__all__ = ["Base", "pin_image", "place_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A pinned base. `where`: its place in images.toml. `children`: manifest by platform."""
+    """A pinned base. `where`: its place in images.toml. `children`: manifest by platform.
+
+    place: what its wheels are installed for; None without wheels.
+    """
 
     name: str
     spec: BaseSpec
@@ -38,6 +43,7 @@ class Base:
     image: ImageBase | None
     children: Mapping[str, Descriptor]
     pins: Mapping[str, tuple[WheelPin, ...]]
+    place: WheelPlace | None
 
     @property
     def platforms(self) -> Sequence[str]:
@@ -65,57 +71,143 @@ class Base:
             ComposeError: it cannot be had, or is not what it is pinned to.
         """
         if self.image is None:
-            pins = self.pins[platform]
-            where = self.where
-            return WheelBase(self.spec, Platform.parse(platform), pins, self.layout, where).load()
-        image = self.image.image(self.children[platform])
-        layers = ImageLayers(self.image, image, _ends(modules))
-        same = locked is not None and locked.base == str(image.digest)
-        facts = _facts(locked) if locked is not None and same else Facts()
-        view = FactView(facts, _Loaded(layers), layers.content)
-        reference, root = reference_of(self.image.shown), self.spec.package_root
+            return self._wheels_alone(platform)
+        original = self.image.image(self.children[platform])
+        layers = _Once(ImageLayers(self.image, original, _ends(modules)))
+        view: Callable[[], LayeredFiles] = layers
+        image, content = original, layers.content
+        if self.place is not None:
+            below = Below(original, layers, epoch_of(original.config))
+            wheels = self._wheels(platform, below)
+            image, tables = wheels.load()
+            both = _Both(layers, wheels, tables)
+            view, content = both, both.content
+        known = locked is not None and locked.base == str(image.digest)
+        facts = _facts(locked) if locked is not None and known else Facts()
+        answers = FactView(facts, view, content)
         return PlatformBase(
             platform=Platform.parse(platform),
             image=image,
-            view=view,
-            package_root=root.lstrip("/") if root is not None else None,
-            name=str(reference) if reference is not None else "",
-            facts=view.used,
+            view=answers,
+            package_root=self._package_root(),
+            name=self._reference(),
+            origin=original.digest,
+            own=len(image.manifest.layers) - len(original.manifest.layers),
+            facts=answers.used,
+        )
+
+    def _package_root(self) -> str | None:
+        if self.place is not None:
+            return self.place.package_root
+        root = self.spec.package_root
+        return root.lstrip("/") if root is not None else None
+
+    def _reference(self) -> str:
+        reference = reference_of(self.image.location) if self.image is not None else None
+        return str(reference.with_digest(None)) if reference is not None else ""
+
+    def _wheels(self, platform: str, below: Below | None) -> WheelBase:
+        assert self.place is not None
+        return WheelBase(
+            self.place,
+            Platform.parse(platform),
+            self.pins[platform],
+            self.layout,
+            self.where,
+            below,
+        )
+
+    def _wheels_alone(self, platform: str) -> PlatformBase:
+        wheels = self._wheels(platform, None)
+        image, tables = wheels.load()
+        view = WheelFiles(wheels, tuple(tables), Tree.merge(tables))
+        own = len(tables)
+        return PlatformBase(
+            Platform.parse(platform), image, view, wheels.place.package_root, own=own
         )
 
     def record(self, images: Sequence[Image], epoch: int, chosen: int | None) -> LockedBase:
         """Return what the lock says. images: of all platforms; epoch, chosen: in seconds."""
-        wheels = [
-            LockedWheel(
-                platform=platform,
-                requirement=pin.requirement,
-                name=pin.name,
-                version=pin.version,
-                filename=pin.filename,
-                digest=str(pin.digest),
-                size=pin.size,
-            )
-            for platform in self.platforms
-            for pin in self.pins.get(platform, ())
-        ]
+        top = self._top(images)
+        of_image = {}
         if self.image is not None:
-            top = self.image.top
-        elif len(images) == 1:
-            top = images[0].manifest.descriptor()
-        else:
-            top = index_of(images).descriptor()
+            of_image = {
+                "image": self.image.shown,
+                "reference": _elsewhere(self.image),
+                "media_type": top.media_type,
+                "size": top.size,
+            }
+        of_wheels = {}
+        if self.place is not None:
+            of_wheels = {"python": self.place.python, "glibc": self.place.glibc}
+        if self.place is not None and self.image is not None:
+            of_wheels["package_root"] = f"/{self.place.package_root}"
+            of_wheels["interpreter"] = self.place.interpreter
         return LockedBase(
             name=self.name,
             digest=str(top.digest),
-            image=self.image.shown if self.image is not None else "",
-            media_type=top.media_type if self.image is not None else "",
-            size=top.size if self.image is not None else 0,
             epoch=epoch,
             source_date_epoch=chosen,
-            python=self.spec.python or "" if wheels else "",
-            glibc=glibc_of(self.spec) if wheels else "",
-            wheels=tuple(wheels),
+            wheels=tuple(
+                _locked_wheel(platform, pin)
+                for platform in self.platforms
+                for pin in self.pins.get(platform, ())
+            ),
+            **of_image,
+            **of_wheels,
         )
+
+    def _top(self, images: Sequence[Image]) -> Descriptor:
+        if self.image is not None:
+            return self.image.top
+        if len(images) == 1:
+            return images[0].manifest.descriptor()
+        return index_of(images).descriptor()
+
+
+def _locked_wheel(platform: str, pin: WheelPin) -> LockedWheel:
+    return LockedWheel(
+        platform=platform,
+        requirement=pin.requirement,
+        name=pin.name,
+        version=pin.version,
+        filename=pin.filename,
+        digest=str(pin.digest),
+        size=pin.size,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WheelFiles:
+    """The view of a base of wheels alone."""
+
+    wheels: WheelBase
+    tables: tuple[LayerTable, ...]
+    tree: Tree
+
+    def stat(self, path: str) -> Entry | None:
+        """Return what is at `path`, links not followed."""
+        return self.tree.stat(path)
+
+    def names(self, path: str, stem: str = "") -> Sequence[str]:
+        """Return the sorted names in a directory, those that start with `stem` and a dot."""
+        return self.tree.names(path, stem)
+
+    def package_roots(self, package: str) -> Sequence[str]:
+        """Return the directories of Python packages that hold `package`, sorted."""
+        return self.tree.package_roots(package)
+
+    def siblings(self, path: str) -> Sequence[str]:
+        """Return the other names of a hard-linked file."""
+        return self.tree.siblings(path)
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a regular file."""
+        return self.wheels.read(self.tables, path, self.tree.entries[path])
+
+
+def _elsewhere(image: ImageBase) -> str:
+    return image.location if image.location != image.shown else ""
 
 
 def _facts(locked: LockedPlatform) -> Facts:
@@ -130,17 +222,74 @@ def _facts(locked: LockedPlatform) -> Facts:
         ) from error
 
 
-class _Loaded:
+class _Once:
     """All files of an image, merged when the first question needs them."""
 
     def __init__(self, layers: ImageLayers) -> None:
         self._layers = layers
-        self._files: LayeredFiles | None = None
+        self._files: LayerFiles | None = None
+        self.content = layers.content
 
-    def __call__(self) -> LayeredFiles:
+    def __call__(self) -> LayerFiles:
         if self._files is None:
             self._files = self._layers.files()
         return self._files
+
+
+class _Both:
+    """All files of an image and of the wheels on it."""
+
+    def __init__(self, image: _Once, wheels: WheelBase, tables: Sequence[LayerTable]) -> None:
+        self._image = image
+        self._wheels = wheels
+        self._tables = tables
+        self._files: LayerFiles | None = None
+
+    def __call__(self) -> LayerFiles:
+        if self._files is None:
+            self._files = LayerFiles.of([*self._image().tables, *self._tables])
+        return self._files
+
+    def content(self, path: str, entry: Entry, number: int) -> bytes:
+        """Return a file: `number` counts the image's layers, then the wheels'."""
+        below = self._wheels.below
+        assert below is not None
+        if number < len(below.image.manifest.layers):
+            return self._image.content(path, entry, number)
+        return self._wheels.read(self._tables, path, entry)
+
+
+def place_of(
+    spec: BaseSpec,
+    image: ImageBase | None,
+    children: Mapping[str, Descriptor],
+    old: Lock | None,
+    *,
+    where: str,
+) -> WheelPlace | None:
+    """Return what wheels are installed for: declared, in the lock, or read in the image.
+
+    Raises:
+        InputError: the image does not tell, or tells two things.
+    """
+    if not spec.wheels:
+        return None
+    if image is None:
+        return declared(spec, where)
+    said = {key: getattr(spec, key) for key in ("python", "glibc", "package_root", "interpreter")}
+    if old is not None and old.base.package_root and old.base.digest == str(image.top.digest):
+        recorded = {key: getattr(old.base, key) for key in said}
+        if all(value in (None, recorded[key]) for key, value in said.items()):
+            root = old.base.package_root.lstrip("/")
+            return WheelPlace(old.base.python, old.base.glibc, root, old.base.interpreter)
+    platform = min(spec.platforms or children)
+    layers = ImageLayers(image, image.image(children[platform]), frozenset({LIBC}))
+    files = layers.files()
+
+    def read(path: str) -> bytes:
+        return layers.content(path, files.tree.entries[path], files.layer(path))
+
+    return found_in(files, read, spec, where)
 
 
 def _ends(modules: Iterable[Module]) -> frozenset[str]:
@@ -165,12 +314,14 @@ def pin_image(
         InputError: there is no such image, or not on a platform that is asked for.
     """
     shown = spec.image or ""
-    source = _Lazy(partial(open_source, shown, root))
-    if old is not None and old.base.image == shown and not upgrade:
+    pinned = old is not None and old.base.image == shown and not upgrade
+    location = (old.base.reference if pinned and old is not None else "") or locate(shown)
+    source = _Lazy(partial(open_source, location, root))
+    if old is not None and pinned:
         top = Descriptor(old.base.media_type, Digest.parse(old.base.digest), old.base.size)
     else:
         top = source().top()
-    base = ImageBase(shown, top, source, layout)
+    base = ImageBase(shown, location, top, source, layout)
     children = base.images()
     missing = [one for one in spec.platforms if one not in children]
     if missing:

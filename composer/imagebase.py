@@ -32,9 +32,13 @@ _STREAMS = 2  # layers read at once
 
 @dataclass(frozen=True, slots=True)
 class ImageBase:
-    """An image somewhere, pinned to `top`. `shown`: as images.toml spells it."""
+    """An image somewhere, pinned to `top`.
+
+    shown: as images.toml spells it. location: where it is for every machine, the same or not.
+    """
 
     shown: str
+    location: str
     top: Descriptor
     source: Callable[[], Source]
     layout: Layout

@@ -68,7 +68,7 @@ def open_listing(text: str, layout: Layout, platform: str | None) -> Listing:
         UnreachableError, IntegrityError: it cannot be had, or is not what it says.
     """
     source = open_source(text, Path.cwd())
-    base = ImageBase(text, source.top(), lambda: source, layout)
+    base = ImageBase(text, text, source.top(), lambda: source, layout)
     image = base.image(_choose(base, platform))
     layers = ImageLayers(base, image)
     return Listing(layers, layers.files())

@@ -69,20 +69,25 @@ class LockedWheel(_Record):
 class LockedBase(_Record):
     """What the base is pinned to. `digest`: of its index or single manifest.
 
-    image, media_type, size: of a base that is an image, or has wheels on one.
+    image, media_type, size: of a base that is an image, or has wheels on one; reference: where
+    it is, if `image` says so only on some machine.
     epoch: the time of the layers' files, in seconds; source_date_epoch: if it was chosen.
-    python, glibc: what the wheels were chosen for.
+    python, glibc: what the wheels were chosen for; package_root, interpreter: where they are
+    on an image.
     """
 
     name: str
     digest: DigestText
     image: str = ""
+    reference: str = ""
     media_type: str = ""
     size: Size = 0
     epoch: Size
     source_date_epoch: Size | None = None
     python: str = ""
     glibc: str = ""
+    package_root: str = ""
+    interpreter: str = ""
     wheels: tuple[LockedWheel, ...] = ()
 
 

@@ -24,7 +24,7 @@ from .oci.platform import Platform
 from .overlay import FileChange, Overlay, View, overlay
 from .project import ImageDefinition
 
-__all__ = ["Plan", "PlatformBase", "PlatformPlan", "knob_values", "plan", "settings"]
+__all__ = ["Plan", "PlatformBase", "PlatformPlan", "knob_values", "plan", "rfc3339", "settings"]
 
 LABEL_INPUTS = "dev.compose.inputs"
 LABEL_MODULES = "dev.compose.modules"
@@ -217,7 +217,7 @@ def _platform(
     image = derive(
         base.image,
         [AddedLayer(one.layer, f"compose {one.module}") for one in layers],
-        created=_rfc3339(epoch),
+        created=rfc3339(epoch),
         env=env,
         labels=_labels(definition, base, inputs),
         entrypoint=definition.entrypoint,
@@ -273,5 +273,6 @@ def _change_document(change: FileChange) -> dict[str, Any]:
     }
 
 
-def _rfc3339(epoch: int) -> str:
+def rfc3339(epoch: int) -> str:
+    """Return a time, in seconds since 1970, as a config writes it."""
     return datetime.datetime.fromtimestamp(epoch, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,16 +7,16 @@ of gigabytes. What was put is read back by the registry client and compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from .errors import Fault, InputError
+from .oci.archive import Content
 from .oci.layout import Layout, reading
 from .oci.manifest import Descriptor
 from .oci.mediatype import is_foreign
-from .oci.ports import Source
 from .oci.reference import Reference
 from .plan import Plan, PlatformPlan
 
@@ -36,11 +36,11 @@ class Published:
 
 
 def publish(
-    made: Plan, layout: Layout, target: Reference, *, copy_from: Callable[[], Source] | None = None
+    made: Plan, layout: Layout, target: Reference, *, copy_from: Content | None = None
 ) -> Published:
     """Push all platforms of `made`, whose own blobs the layout holds, to `target`, a tag.
 
-    copy_from: where to stream layers of the base from, if they may be uploaded.
+    copy_from: gives layers of the base, if they may be uploaded.
 
     Raises:
         InputError: layers of the base are not there, and were not to be copied; nothing has been
@@ -76,7 +76,7 @@ def publish(
 
 
 def _parcels(
-    platforms: Sequence[PlatformPlan], layout: Layout, copy_from: Callable[[], Source] | None
+    platforms: Sequence[PlatformPlan], layout: Layout, copy_from: Content | None
 ) -> Iterator[Parcel]:
     """Yield every blob once: configs and layers of ours, and the base's."""
     from .oci.registry import Parcel
@@ -93,12 +93,8 @@ def _parcels(
             if number >= foreign:
                 yield Parcel(blob, reading(layout.path(blob.digest)))
             else:
-                content = partial(_streamed, copy_from, blob) if copy_from is not None else None
+                content = partial(copy_from, blob) if copy_from is not None else None
                 yield Parcel(blob, content, origin)
-
-
-def _streamed(source: Callable[[], Source], blob: Descriptor) -> Iterable[bytes]:
-    return source().chunks(blob)
 
 
 def _refusal(made: Plan, target: Reference, refused: Sequence[Descriptor]) -> Fault:

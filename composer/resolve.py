@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import fingerprint
-from .base import Base, pin_image
+from .base import Base, pin_image, place_of
 from .errors import CheckFailedError, Fault, InputError, IntegrityError
 from .imagebase import ImageBase
 from .lock import Lock, LockedPlatform, LockedWheel, differences, dump, load, lock_of
@@ -22,8 +22,8 @@ from .oci.platform import Platform
 from .places import lock_path
 from .plan import Plan, plan, settings
 from .project import ImageDefinition, Project
-from .wheelbase import glibc_of, wheel_target
 from .wheelpin import WheelPin
+from .wheelplace import WheelPlace
 
 __all__ = ["Choice", "Resolved", "read_lock", "resolve", "stale"]
 
@@ -211,9 +211,10 @@ def _pin(
         image, children = pin_image(
             spec, old, upgrade=choice.upgrade_base, root=project.root, layout=layout, where=where
         )
-    wheels = _Wheels(definition, layout, where, old, choice)
+    place = place_of(spec, image, children, old, where=where)
+    wheels = _Wheels(definition, layout, where, old, choice, place)
     pins = {name: wheels.pins(name) for name in sorted(spec.platforms or children)}
-    return Base(definition.base_name, spec, where, layout, image, children, pins)
+    return Base(definition.base_name, spec, where, layout, image, children, pins, place)
 
 
 def _epoch(old: Lock | None, choice: Choice) -> int | None:
@@ -232,11 +233,15 @@ class _Wheels:
     where: str
     old: Lock | None
     choice: Choice
+    place: WheelPlace | None
 
     def pins(self, platform: str) -> tuple[WheelPin, ...]:
         """Keep the pins that still answer to a requirement; resolve the rest."""
+        if self.place is None:
+            return ()
         wanted = self.definition.base.wheels
-        known = {one.requirement: _pin_of(one) for one in self._usable(platform)} if wanted else {}
+        usable = self._usable(self.place, platform)
+        known = {one.requirement: _pin_of(one) for one in usable}
         missing = [one for one in wanted if one not in known]
         if missing and self.choice.locked:
             reasons = [f"{one} is not pinned for {platform}" for one in missing]
@@ -244,20 +249,19 @@ class _Wheels:
         if missing:
             from . import wheelhouse
 
-            target = wheel_target(self.definition.base, Platform.parse(platform), self.where)
+            target = self.place.target(Platform.parse(platform), self.where)
             found = wheelhouse.resolve(missing, target, self.layout)
             known.update({pin.requirement: pin for pin in found})
         return tuple(known[one] for one in wanted)
 
-    def _usable(self, platform: str) -> Sequence[LockedWheel]:
+    def _usable(self, place: WheelPlace, platform: str) -> Sequence[LockedWheel]:
         """Return the recorded wheels that may still be used."""
-        spec = self.definition.base
         if self.old is None or self.choice.upgrade_base:
             return ()
         recorded = [one for one in self.old.base.wheels if one.platform == platform]
-        if (self.old.base.python, self.old.base.glibc) == (spec.python, glibc_of(spec)):
+        if (self.old.base.python, self.old.base.glibc) == (place.python, place.glibc):
             return recorded
-        target = wheel_target(spec, Platform.parse(platform), self.where)
+        target = place.target(Platform.parse(platform), self.where)
         return [one for one in recorded if target.accepts(one.filename)]
 
 

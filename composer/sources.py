@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import InputError
+from .errors import ComposeError, InputError
 from .oci.ports import Source
 from .oci.reference import Reference
 
 if TYPE_CHECKING:
+    from .oci.daemon import Daemon
     from .oci.registry import Registries
 
-__all__ = ["open_source", "reference_of", "registries"]
+__all__ = ["connect", "locate", "open_source", "reference_of", "registries"]
 
 _KINDS = ("oci:", "archive:", "docker-daemon:")
 
@@ -45,6 +47,56 @@ def reference_of(text: str) -> Reference | None:
         ) from error
 
 
+def locate(text: str) -> str:
+    """Return the spelling of an image that holds on every machine.
+
+    An image of this machine's Docker daemon is found in the registry it was pulled from.
+
+    Raises:
+        InputError: no registry has it. UnreachableError: the daemon does not answer.
+    """
+    if not text.startswith("docker-daemon:"):
+        return text
+    return _registry_name(text.removeprefix("docker-daemon:"))
+
+
+def connect() -> Daemon:
+    """Reach the daemon that DOCKER_HOST, or the docker context in use, names.
+
+    Raises:
+        UnreachableError: it does not answer.
+    """
+    from .oci.daemon import Daemon  # noqa: PLC0415
+    from .oci.dockerhost import endpoint  # noqa: PLC0415
+
+    return Daemon.connect(endpoint(os.environ, Path.home()))
+
+
+def _registry_name(name: str) -> str:
+    """Return `repository@digest` under which a registry has the daemon's image `name`.
+
+    A daemon has lost the compressed layers of what it pulled; the registry has them.
+
+    Raises:
+        InputError: the daemon has no such image, or no registry has it.
+        UnreachableError: the daemon does not answer.
+    """
+    image = connect().image(name)
+    reasons = []
+    for text in image.repo_digests:
+        try:
+            registries().source(Reference.parse(text)).top()
+        except (ComposeError, ValueError) as error:
+            reasons.append(f"{text}: {str(error).partition(chr(10))[0]}")
+        else:
+            return text
+    raise InputError.of(
+        f"no registry has the image {name!r} of the Docker daemon",
+        found="; ".join(reasons) or "it was built or loaded, never pulled or pushed",
+        fix=f'docker save {name} -o base.tar, and write image = "archive:base.tar"',
+    )
+
+
 def open_source(text: str, root: Path) -> Source:
     """Return the source that `text` names; relative paths start at `root`. Nothing is asked yet.
 
@@ -70,12 +122,8 @@ def _archive(rest: str, root: Path) -> Source:
     return ArchiveSource.parse(str(root / rest))
 
 
-def _daemon(rest: str, _: Path) -> Source:
-    raise InputError.of(
-        "this version takes no base out of a daemon",
-        where=f"docker-daemon:{rest}",
-        fix=f"docker save {rest} -o base.tar, and name archive:base.tar",
-    )
+def _daemon(rest: str, root: Path) -> Source:
+    return open_source(locate(f"docker-daemon:{rest}"), root)
 
 
 _OPENERS: dict[str, Callable[[str, Path], Source]] = {

@@ -8,14 +8,14 @@ build needs neither the wheel nor the network. What reads wheels is imported whe
 from __future__ import annotations
 
 import json
-import posixpath
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .errors import ComposeError, InputError
 from .fingerprint import FORMAT
+from .imagebase import LayerFiles
 from .oci import toc
 from .oci.digest import Digest, sha256
 from .oci.filetree import Entry, LayerTable, Tree
@@ -24,132 +24,77 @@ from .oci.layer import Member, encode_layer
 from .oci.layout import Layout, atomic_write
 from .oci.manifest import Config, Manifest, canonical_json
 from .oci.platform import Platform
-from .plan import PlatformBase
-from .spec import BaseSpec
+from .plan import rfc3339
 from .wheelpin import WheelPin
+from .wheelplace import WheelPlace
 
-if TYPE_CHECKING:
-    from .wheel import Scheme
-    from .wheelhouse import WheelTarget
-
-__all__ = ["WheelBase", "glibc_of", "wheel_target"]
+__all__ = ["Below", "WheelBase"]
 
 # What a base of wheels says of its age: the earliest time that zip files can hold.
 CREATED = "1980-01-01T00:00:00Z"
 _EPOCH = 315532800
-# The glibc of Ubuntu 22.04, on which vLLM's own image is built; `glibc` of a base says another.
-_GLIBC = "2.35"
-
-
-def wheel_target(spec: BaseSpec, platform: Platform, where: str) -> WheelTarget:
-    """Return what wheels of a base must fit.
-
-    Raises:
-        InputError: the base's `python`, `glibc` or platform is not one that wheels are made for.
-    """
-    from .wheelhouse import WheelTarget
-
-    try:
-        return WheelTarget(spec.python or "", platform, glibc_of(spec))
-    except ValueError as error:
-        raise InputError.of(str(error), where=where) from error
-
-
-def glibc_of(spec: BaseSpec) -> str:
-    """Return the glibc of a base."""
-    return spec.glibc or _GLIBC
-
-
-def _package_root(spec: BaseSpec, where: str) -> str:
-    root = (spec.package_root or "").lstrip("/")
-    folder = f"lib/python{spec.python}"
-    if f"/{folder}/" not in f"/{root}":
-        raise InputError.of(
-            "the package root is not that of the base's Python",
-            where=where,
-            expected=f"a directory below {folder}/",
-            found=f"/{root}",
-        )
-    return root
-
-
-def _scheme(spec: BaseSpec, where: str) -> Scheme:
-    from .wheel import Scheme
-
-    root = _package_root(spec, where)
-    prefix = root.partition(f"lib/python{spec.python}/")[0]
-    # Debian keeps packages of the system's interpreter below /usr/local/lib as "dist-packages".
-    system = posixpath.basename(root) == "dist-packages"
-    folder = "usr/bin" if system else posixpath.join(prefix, "bin")
-    try:
-        return Scheme(root, spec.interpreter or f"/{folder}/python{spec.python}")
-    except ValueError as error:
-        raise InputError.of(str(error), where=where) from error
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
-    """The view of an assembled base. `open_`: the content of a path, from the wheels."""
+class Below:
+    """The image that wheels are put on. epoch: of their files, in seconds."""
 
-    tree: Tree
-    layout: Layout
-    open_: Callable[[str], Iterable[bytes]]
-
-    def stat(self, path: str) -> Entry | None:
-        return self.tree.stat(path)
-
-    def names(self, path: str, stem: str = "") -> Sequence[str]:
-        return self.tree.names(path, stem)
-
-    def package_roots(self, package: str) -> Sequence[str]:
-        return self.tree.package_roots(package)
-
-    def siblings(self, path: str) -> Sequence[str]:
-        return self.tree.siblings(path)
-
-    def read(self, path: str) -> bytes:
-        entry = self.tree.entries[path]
-        digest = Digest("sha256", entry.sha256)
-        if not self.layout.has(digest, entry.size):
-            self.layout.put_chunks(self.open_(path), digest)
-        return self.layout.read(digest, limit=entry.size)
+    image: Image
+    files: Callable[[], LayerFiles]
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class WheelBase:
-    """A base of wheels on one platform. `where`: its place in images.toml, for messages."""
+    """Wheels on one platform, alone or on an image. `where`: in images.toml, for messages."""
 
-    spec: BaseSpec
+    place: WheelPlace
     platform: Platform
     pins: tuple[WheelPin, ...]
     layout: Layout
     where: str
+    below: Below | None = None
 
-    def load(self) -> PlatformBase:
-        """Return the base, assembled now if the store does not have it.
+    def load(self) -> tuple[Image, list[LayerTable]]:
+        """Return the image with the wheels, and their tables; assembled now if it has to be.
 
         Raises:
-            InputError: wheels that cannot be installed together.
+            InputError: wheels that cannot be installed together, or on that image.
             UnreachableError: a wheel that is neither in the store nor to be had.
             IntegrityError: a wheel whose bytes are not those of its pin or its RECORD.
         """
-        package_root = _package_root(self.spec, self.where)
         found = self._recorded()
         if found is None:
             with self.layout.exclusive(f"base-{self._key()}"):
                 found = self._recorded() or self._assemble()
-        image, tables = found
-        view = _Files(Tree.merge(tables), self.layout, _Opener(self, tables))
-        own = len(image.manifest.layers)
-        return PlatformBase(self.platform, image, view, package_root, own=own)
+        return found
+
+    def read(self, tables: Sequence[LayerTable], path: str, entry: Entry) -> bytes:
+        """Return a file of the wheels, whose tables these are, from the store where it is held."""
+        digest = Digest("sha256", entry.sha256)
+        if not self.layout.has(digest, entry.size):
+            number = max(at for at, table in enumerate(tables) if path in table.entries)
+            found = self._members(self.pins[number], tables[:number])
+            member = next(one for one in found if one.path == path)
+            data = (member.data,) if isinstance(member.data, bytes) else member.data()
+            self.layout.put_chunks(data, digest)
+        return self.layout.read(digest, limit=entry.size)
+
+    @property
+    def _epoch(self) -> int:
+        return self.below.epoch if self.below is not None else _EPOCH
+
+    def _start(self) -> Image:
+        return self.below.image if self.below is not None else scratch(self.platform, CREATED)
 
     def _key(self) -> str:
         document = {
             "compose-base": 1,
             "format": FORMAT,
             "platform": str(self.platform),
-            "package_root": self.spec.package_root,
-            "interpreter": self.spec.interpreter or "",
+            "below": str(self.below.image.digest) if self.below is not None else "",
+            "package_root": self.place.package_root,
+            "interpreter": self.place.interpreter,
             "wheels": [[pin.filename, str(pin.digest)] for pin in self.pins],
         }
         return sha256(canonical_json(document)).hex
@@ -168,47 +113,50 @@ class WheelBase:
             loaded = [toc.decode(self.layout.read(table)) for table in tables]
         except (OSError, ValueError, KeyError, TypeError, ComposeError):
             return None  # whatever is wrong with it, it is only a cache
-        held = all(self.layout.has(one.digest, one.size) for one in image.manifest.layers)
+        own = image.manifest.layers[len(image.manifest.layers) - len(tables) :]
+        held = all(self.layout.has(one.digest, one.size) for one in own)
         return (image, loaded) if held else None
 
     def _assemble(self) -> tuple[Image, list[LayerTable]]:
         tables: list[LayerTable] = []
         added: list[AddedLayer] = []
         for pin in self.pins:
-            found = self.members(pin, tables)
+            found = self._members(pin, tables)
             with self.layout.ingest() as ingest:
                 layer = encode_layer(found, ingest.write)
                 ingest.commit(layer.digest)
             added.append(AddedLayer(layer, f"compose wheel {pin.filename}"))
             tables.append(LayerTable({one.path: one.entry for one in found}))
-        image = derive(scratch(self.platform, CREATED), added, created=CREATED)
+        image = derive(self._start(), added, created=rfc3339(self._epoch))
         manifest = self.layout.put(image.manifest.raw)
         config = self.layout.put(image.config.raw)
         stored = [str(self.layout.put(toc.encode(table))) for table in tables]
         atomic_write(self._record(), canonical_json([str(manifest), str(config), *stored]))
         return image, tables
 
-    def members(self, pin: WheelPin, below: Sequence[LayerTable]) -> tuple[Member, ...]:
-        """Return what the layer of one wheel holds, on top of the layers `below`."""
+    def _members(self, pin: WheelPin, wheels: Sequence[LayerTable]) -> tuple[Member, ...]:
+        """Return what the layer of one wheel holds, on top of the layers of `wheels`."""
         from . import wheelhouse
         from .wheel import members, read_wheel
 
-        target = wheel_target(self.spec, self.platform, self.where)
-        path = wheelhouse.fetch(pin, target, self.layout)
+        lower = self.below.files().tables if self.below is not None else ()
+        tree = Tree.merge([*lower, *wheels])
+        self._check_absent(pin, tree)
+        path = wheelhouse.fetch(pin, self.place.target(self.platform, self.where), self.layout)
         wheel = read_wheel(path, filename=pin.filename)
-        scheme = _scheme(self.spec, self.where)
-        return members(wheel, scheme, mtime=_EPOCH, stat=Tree.merge(below).stat)
+        scheme = self.place.scheme(self.where)
+        return members(wheel, scheme, mtime=self._epoch, stat=tree.stat)
 
-
-@dataclass(frozen=True, slots=True)
-class _Opener:
-    """Finds the wheel that brought a path and reads that one file."""
-
-    base: WheelBase
-    tables: Sequence[LayerTable]
-
-    def __call__(self, path: str) -> Iterable[bytes]:
-        number = max(at for at, table in enumerate(self.tables) if path in table.entries)
-        found = self.base.members(self.base.pins[number], self.tables[:number])
-        member = next(one for one in found if one.path == path)
-        return (member.data,) if isinstance(member.data, bytes) else member.data()
+    def _check_absent(self, pin: WheelPin, tree: Tree) -> None:
+        """Refuse a distribution that is there already: its old files would stay beside the new."""
+        for name in tree.names(tree.resolve(self.place.package_root)):
+            stem, dot, kind = name.rpartition(".")
+            distribution, _, version = stem.partition("-")
+            same = re.sub(r"[-_.]+", "-", distribution).lower() == pin.name
+            if dot and kind in ("dist-info", "egg-info") and same:
+                raise InputError.of(
+                    f"the base already has {pin.name} {version}",
+                    where=self.where,
+                    found=f"/{self.place.package_root}/{name}",
+                    fix="take the wheel out of the base, or start from an image without it",
+                )

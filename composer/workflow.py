@@ -7,17 +7,17 @@ replaced, so that a lock never names what was not made.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import unchanged
 from .errors import CheckFailedError, ComposeError, Fault, InputError
 from .lock import dump
 from .oci.archive import write_archive
 from .oci.digest import Digest
-from .oci.layout import Layout, atomic_write
+from .oci.layout import Layout, atomic_write, reading
+from .oci.manifest import Descriptor
 from .oci.reference import Reference
 from .places import lock_path
 from .plan import Plan
@@ -26,7 +26,10 @@ from .publish import Published, publish
 from .resolve import Choice, Resolved, resolve, stale
 from .sources import open_source
 
-__all__ = ["answer", "build", "check", "lock", "push"]
+if TYPE_CHECKING:
+    from .daemons import Loaded
+
+__all__ = ["answer", "build", "check", "load", "lock", "push"]
 
 
 def lock(project: Project, layout: Layout, images: Sequence[str], choice: Choice) -> list[Resolved]:
@@ -112,8 +115,50 @@ def build(
     if output is not None:
         images = [one.image for one in resolved.plan.platforms]
         index = resolved.plan.index if len(images) == len(resolved.lock.platforms) else None
-        write_archive(output, layout, images, index, image)
+        write_archive(output, images, index, image, _content(project, layout, resolved))
     return resolved
+
+
+def _content(
+    project: Project, layout: Layout, resolved: Resolved
+) -> Callable[[Descriptor], Iterable[bytes]]:
+    """Return what gives a blob: the store, or where the base is for what came from there."""
+    spelled = resolved.lock.base.reference or resolved.lock.base.image
+
+    def chunks(descriptor: Descriptor) -> Iterable[bytes]:
+        if layout.has(descriptor.digest, descriptor.size) or not spelled:
+            return reading(layout.path(descriptor.digest))()
+        return open_source(spelled, project.root).chunks(descriptor)
+
+    return chunks
+
+
+def load(
+    project: Project, layout: Layout, image: str, choice: Choice, *, tag: str | None
+) -> tuple[Resolved, str, Loaded]:
+    """Build an image, load it into the Docker daemon, and return the name it has there.
+
+    Raises:
+        InputError: the image has several platforms, and none was chosen.
+        ComposeError: as of `build`, and of the daemon.
+    """
+    from .daemons import load_image
+
+    resolved = build(project, layout, image, choice)
+    if len(resolved.plan.platforms) > 1:
+        raise InputError.of(
+            f"image {image} has several platforms",
+            found=", ".join(str(one.platform) for one in resolved.plan.platforms),
+            fix="choose one: --platform",
+        )
+    repository = resolved.definition.repository or image
+    name = f"{repository}:{tag or _default_tag(resolved)}"
+    content = _content(project, layout, resolved)
+    return resolved, name, load_image(resolved.plan.platforms[0].image, [name], content)
+
+
+def _default_tag(resolved: Resolved) -> str:
+    return f"inputs-{Digest.parse(resolved.lock.inputs).short}"
 
 
 def push(
@@ -134,9 +179,8 @@ def push(
     """
     target = _target(project.image(image), to)
     resolved = build(project, layout, image, choice)
-    named = target.with_tag(tag or f"inputs-{Digest.parse(resolved.lock.inputs).short}")
-    source = resolved.definition.base.image
-    copy = partial(open_source, source, project.root) if copy_base and source else None
+    named = target.with_tag(tag or _default_tag(resolved))
+    copy = _content(project, layout, resolved) if copy_base else None
     return resolved, publish(resolved.plan, layout, named, copy_from=copy)
 
 

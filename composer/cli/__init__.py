@@ -23,6 +23,7 @@ __all__ = ["run"]
 
 _VERBS = {
     "build": "Make an image in the store, bit for bit what its lock says.",
+    "load": "Build an image and load it into the Docker daemon.",
     "lock": "Resolve images and write lock/; or check them.",
     "push": "Build an image and push it; only what is ours is sent.",
     "schema": "Print the JSON Schema of images.toml, module.toml or a lock.",

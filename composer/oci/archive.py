@@ -6,46 +6,39 @@ both name the same blobs. Sources: OCI image-spec image-layout.md; Docker image 
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from .digest import Digest, sha256
+from .digest import sha256
 from .filetree import directory, regular
 from .image import Image
 from .layer import Member, tar
-from .layout import REF_NAME, Layout, reading, storage_errors
+from .layout import REF_NAME, replacing
 from .manifest import Descriptor, Index, canonical_json
-from .mediatype import OCI
+from .mediatype import OCI, is_foreign
 
 __all__ = ["write_archive"]
 
 
+Content = Callable[[Descriptor], Iterable[bytes]]
+
+
 def write_archive(
-    path: Path, layout: Layout, images: Sequence[Image], index: Index | None, name: str
+    path: Path, images: Sequence[Image], index: Index | None, name: str, content: Content
 ) -> None:
-    """Write the archive of an image whose blobs the layout holds; replaced as a whole.
+    """Write the archive of an image, replaced as a whole; `content` gives a blob's bytes.
 
     Raises:
         UnreachableError: the file cannot be written, or the disk is full.
     """
-    with storage_errors(path.parent):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb", buffering=1024 * 1024) as file:
-                for chunk in tar(_members(layout, images, index, name)):
-                    file.write(chunk)
-                file.flush()
-                os.fchmod(file.fileno(), 0o644)
-                os.fsync(file.fileno())
-            Path(temporary).replace(path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+    with replacing(path) as file:
+        for chunk in tar(_members(images, index, name, content)):
+            file.write(chunk)
 
 
 def _members(
-    layout: Layout, images: Sequence[Image], index: Index | None, name: str
+    images: Sequence[Image], index: Index | None, name: str, content: Content
 ) -> Iterator[Member]:
     top = index.descriptor() if index is not None else images[0].manifest.descriptor()
     named = Descriptor(top.media_type, top.digest, top.size, None, {REF_NAME: name})
@@ -58,22 +51,27 @@ def _members(
     members += [
         Member(path, regular(len(data), sha256(data).hex), data) for path, data in texts.items()
     ]
-    members += [
-        Member(
-            f"blobs/sha256/{digest.hex}", regular(size, digest.hex), reading(layout.path(digest))
-        )
-        for digest, size in _blobs(images, index).items()
-    ]
+    for blob, data in _blobs(images, index, content).items():
+        path = f"blobs/{blob.digest.algorithm}/{blob.digest.hex}"
+        members.append(Member(path, regular(blob.size, blob.digest.hex), data))
     yield from sorted(members, key=lambda member: member.path)
 
 
-def _blobs(images: Sequence[Image], index: Index | None) -> dict[Digest, int]:
-    blobs = {index.digest: index.size} if index is not None else {}
+def _blobs(
+    images: Sequence[Image], index: Index | None, content: Content
+) -> dict[Descriptor, bytes | Callable[[], Iterable[bytes]]]:
+    """Return every blob once. Foreign layers lie elsewhere, by definition."""
+    blobs: dict[Descriptor, bytes | Callable[[], Iterable[bytes]]] = {}
+    if index is not None:
+        blobs[index.descriptor()] = index.raw
     for image in images:
-        blobs[image.manifest.digest] = image.manifest.size
-        for one in (image.manifest.config, *image.manifest.layers):
-            blobs[one.digest] = one.size
-    return blobs
+        blobs[image.manifest.descriptor()] = image.manifest.raw
+        blobs[image.manifest.config] = image.config.raw
+        for layer in image.manifest.layers:
+            if not is_foreign(layer.media_type):
+                blobs[layer] = partial(content, layer)
+    once = {one.digest: one for one in blobs}
+    return {one: blobs[one] for one in once.values()}
 
 
 def _docker_entry(image: Image, name: str) -> dict[str, object]:

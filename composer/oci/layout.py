@@ -26,7 +26,15 @@ from .digest import Digest
 from .manifest import Descriptor, Index, canonical_json, parse_json
 from .mediatype import OCI
 
-__all__ = ["REF_NAME", "Layout", "atomic_write", "reading", "storage_errors", "sync_directory"]
+__all__ = [
+    "REF_NAME",
+    "Layout",
+    "atomic_write",
+    "reading",
+    "replacing",
+    "storage_errors",
+    "sync_directory",
+]
 
 REF_NAME = "org.opencontainers.image.ref.name"
 _LAYOUT_FILE = b'{"imageLayoutVersion":"1.0.0"}'
@@ -279,15 +287,29 @@ def atomic_write(path: Path, data: bytes) -> None:
     Raises:
         UnreachableError: the directory cannot be written, or the disk is full.
     """
+    with storage_errors(path.parent):
+        path.resolve().parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write, which takes the place of the one at `path` once it is whole.
+
+    A link stays a link to the file that is replaced, and an existing file keeps its mode.
+
+    Raises:
+        UnreachableError: the directory cannot be written, or the disk is full.
+    """
     path = path.resolve()
     with storage_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
         file, temporary = _create(path.with_name(f".{path.name}"))
         try:
             with file:
                 with contextlib.suppress(FileNotFoundError):
                     os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)

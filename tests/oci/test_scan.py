@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from composer.errors import InputError, IntegrityError
+from composer.oci.decode import Limits
 from composer.oci.digest import sha256
 from composer.oci.encoding import stored_gzip
 from composer.oci.filetree import Entry, LayerTable
@@ -411,6 +412,30 @@ def test_holes_without_end_are_refused() -> None:
     data = pax(b"x", **{"GNU.sparse.size": b"9" * 17, "GNU.sparse.map": b""}) + block(b"a")
     with pytest.raises(IntegrityError, match="holes without end"):
         scanned(data + END)
+
+
+def test_holes_are_counted_together() -> None:
+    sparse = pax(b"x", **{"GNU.sparse.size": b"1000000", "GNU.sparse.map": b""})
+    data = b"".join(sparse + block(b"%d" % number) for number in range(3))
+    limits = Limits(total=2_500_000, ratio=1, free=2_500_000)
+    with pytest.raises(IntegrityError, match="holes without end") as caught:
+        scanned(data + END, limits=limits)
+    assert caught.value.faults[0].found.startswith("3000000 bytes")
+
+
+def test_contents_are_those_of_the_table() -> None:
+    def long_ones(_: str, entry: Entry) -> bool:
+        return entry.size > 3
+
+    data = block(b"a", b"wanted") + block(b"b", b"wanted") + block(b"c", b"wanted")
+    data += block(b"a", b"not") + block(b"b", kind=b"5") + END
+    assert scanned(data, wanted=long_ones).contents == {"c": b"wanted"}
+
+
+def test_damage_below_the_archive_is_named_so() -> None:
+    packed_up = gzip.compress(block(b"a", random.Random(3).randbytes(2_000_000)) + END)
+    with pytest.raises(IntegrityError, match="gzip: the stream is cut short"):
+        scanned(packed_up[: len(packed_up) // 2])
 
 
 def test_room_for_contents_is_limited() -> None:

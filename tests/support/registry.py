@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import itertools
 import json
 import re
 import socket
@@ -96,6 +97,7 @@ class Simulator:
     expires_in: int | None = 300
     anonymous_pull: bool = False
     refused_scopes: set[str] = field(default_factory=set)  # repositories nobody gets a token for
+    extra_scope: str = ""  # a repository that may be pulled by all who read any
     refused_silently: bool = False  # ... and the token comes without them
     mount: str = "201"  # or 202, 401, 403, 404, 405
     ranges: bool = True
@@ -121,13 +123,12 @@ class Simulator:
     requests: list[Seen] = field(default_factory=list)
     planned: list[_Planned] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
     netloc: str = ""
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Simulator]:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        server.daemon_threads = True
-        server.block_on_close = False
+        server = _Server(("127.0.0.1", 0), _Handler)
         server.simulator = self  # type: ignore[attr-defined]
         self.netloc = f"127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
@@ -170,6 +171,12 @@ class Simulator:
             for one in self.requests
             if one.method.startswith(method) and re.search(path, one.path)
         ]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -288,6 +295,8 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = {(name, action)}
         if "from" in self.query and "mount" in self.query:
             wanted.add((self.query["from"][0], "pull"))
+        if self.sim.extra_scope:
+            wanted.add((self.sim.extra_scope, "pull"))
         sent = self.headers.get("Authorization", "")
         if self.sim.auth == "basic":
             if sent == _basic(*self.sim.user):
@@ -454,7 +463,7 @@ class _Handler(BaseHTTPRequestHandler):
             if digest in self.sim.look(source).blobs:
                 self.sim.repo(name).blobs.add(digest)
                 return 201, {"Location": f"/v2/{name}/blobs/{digest}"}, b""
-        upload = f"upload-{len(self.sim.requests)}"
+        upload = f"upload-{next(self.sim.numbers)}"
         self.sim.uploads[upload] = bytearray()
         headers = self._place(name, upload, 0)
         if self.sim.min_chunk:

@@ -87,7 +87,7 @@ class Transport:
 
         origin = Origin.of(request.url)
         pool = self._pool(origin)
-        headers = {"User-Agent": AGENT, "Accept-Encoding": "identity", **request.headers}
+        headers = {"User-Agent": AGENT, **request.headers}
         target = f"/{request.url.partition('://')[2].partition('/')[2]}"
         if pool.proxy is not None and origin.scheme == "http":  # forwarded, not tunnelled
             target, headers = request.url, {**headers, **pool.proxy_headers}

@@ -38,6 +38,7 @@ def test_a_token_is_asked_for_once(sim: Simulator, login: Path) -> None:
     ]
     assert sim.requests[1].query == {"service": ["sim, the one"], "scope": ["repository:a/x:pull"]}
     assert sim.requests[0].headers["User-Agent"].startswith("compose/")
+    assert sim.requests[0].headers["Accept-Encoding"] == "identity"
 
 
 def test_a_public_image_needs_no_credentials(sim: Simulator) -> None:
@@ -168,6 +169,34 @@ def test_a_wrong_password(sim: Simulator, login: Path) -> None:
     assert_clean(caught.value)
 
 
+def test_a_wrong_password_is_sent_once(sim: Simulator, login: Path) -> None:
+    sim.auth, sim.user = "basic", ("ann", "another")
+    with pytest.raises(UnreachableError, match="cannot be read: no permission") as caught:
+        Client.of(sim.netloc, files=(login,)).source("a/x:v1").top()
+    assert_clean(caught.value)
+    assert len(sim.requests) == 2
+
+
+def test_a_token_for_reading_is_not_tried_for_writing(sim: Simulator, login: Path) -> None:
+    sim.auth = "bearer"
+    Small.make(b"layer").put_into(sim, "a/x", "v1")
+    client = Client.of(sim.netloc, files=(login,))
+    client.source("a/x:v1").top()
+    client.destination("a/x").upload(blob(b"1"), once(b"1"))
+    assert len(sim.asked("GET", "/token")) == 2
+    assert len(sim.asked("POST", "/uploads/")) == 1
+
+
+def test_a_registry_that_asks_for_more_scopes(sim: Simulator, login: Path) -> None:
+    sim.auth, sim.extra_scope = "bearer", "shared/all"
+    Small.make(b"layer").put_into(sim, "a/x", "v1")
+    Client.of(sim.netloc, files=(login,)).source("a/x:v1").top()
+    assert [one.query["scope"] for one in sim.asked("GET", "/token")] == [
+        ["repository:a/x:pull"],
+        ["repository:a/x:pull", "repository:shared/all:pull"],
+    ]
+
+
 def test_forbidden_is_not_unknown(sim: Simulator) -> None:
     sim.plan("GET", "/manifests/", Reply(403, body=b'{"errors":[{"code":"DENIED"}]}'))
     with pytest.raises(UnreachableError, match="cannot be read: no permission"):
@@ -239,7 +268,7 @@ def test_another_hosts_challenge_is_not_answered(sim: Simulator, login: Path) ->
         with pytest.raises(UnreachableError, match="no permission") as caught:
             list(source.chunks(image.manifest.layers[0]))
         assert "h1dden" not in str(caught.value)
-        assert all("Authorization" not in one.headers for one in elsewhere.requests)
+        assert ["Authorization" in one.headers for one in elsewhere.requests] == [False]
 
 
 def test_redirects_end(sim: Simulator) -> None:

@@ -87,7 +87,7 @@ def test_kinds_of_entries(tmp_path: Path) -> None:
         "a.io": {**pair("ann"), "identitytoken": "idt"},
         "b.io": {"registrytoken": "rt"},
         "c.io": {"username": "u", "password": "p:w"},
-        "d.io": pair("u", "p:w"),
+        "d.io": pair("u", "p:w\0"),
     }
     file = write(tmp_path / "config.json", {"auths": auths})
     assert find_credentials("a.io", "x", (file,)).identity_token == "idt"

@@ -18,6 +18,8 @@ import pytest
 from composer.errors import InputError, UnreachableError
 from composer.oci.reference import Reference
 from composer.oci.registry.backoff import Policy
+from composer.oci.registry.transport import BrokenError, Request, Transport
+from tests.support.commands import ROOT
 from tests.support.registry import Cut, Reply, Simulator
 
 from .conftest import Client
@@ -86,6 +88,13 @@ def test_a_connection_that_breaks(stocked: Simulator, client: Client) -> None:
     assert len(client.time.slept) == 2
 
 
+def test_a_registry_that_is_silent(stocked: Simulator) -> None:
+    stocked.delay = 0.5
+    url = f"http://{stocked.netloc}/v2/a/x/manifests/v1"
+    with pytest.raises(BrokenError, match=r"found: +timed out"):
+        Transport({}).send(Request("GET", url, patience=0.05))
+
+
 def test_nobody_there() -> None:
     client = Client.of("127.0.0.1:9")
     with pytest.raises(UnreachableError, match=r"127.0.0.1:9 cannot be reached") as caught:
@@ -115,7 +124,8 @@ def test_nothing_is_imported_before_the_first_request() -> None:
         "Registries.from_environment().source(Reference.parse('r.io/x')); "
         "print([one for one in ('urllib3', 'http.client', 'ssl') if one in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 

@@ -125,6 +125,37 @@ def test_damaged_content(
     assert not client.time.slept
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_no_more_is_given_on_than_the_size(
+    sim: Simulator, client: Client, image: Small, chunked: bool
+) -> None:
+    sim.damage, sim.chunked_answers = "longer", chunked
+    got: list[int] = []
+    chunks = client.source("a/x:v1").chunks(image.manifest.layers[0])
+    with pytest.raises(IntegrityError, match="another size"):
+        got.extend(len(chunk) for chunk in chunks)
+    assert sum(got) <= 1_000_000
+    assert bool(got) is chunked  # a length that is announced is refused at once
+
+
+def test_an_empty_blob_is_asked_for_too(client: Client) -> None:
+    with pytest.raises(UnreachableError, match="does not hold"):
+        list(client.source("a/x").chunks(blob(b"")))
+
+
+def test_progress_earns_patience(sim: Simulator, client: Client, image: Small) -> None:
+    sim.plan("GET", "/blobs/", Cut(60_000, reset=False), times=12)
+    chunks = client.source("a/x").chunks(image.manifest.layers[0])
+    assert b"".join(chunks) == image.layers[0]
+
+
+def test_but_not_for_ever(sim: Simulator, client: Client, image: Small) -> None:
+    sim.plan("GET", "/blobs/", Cut(1_000, reset=False), times=999)
+    with pytest.raises(UnreachableError, match="cannot be reached"):
+        list(client.source("a/x").chunks(image.manifest.layers[0]))
+    assert len(sim.requests) == 101
+
+
 @pytest.mark.parametrize("reset", [True, False])
 @pytest.mark.parametrize("ranges", [True, False])
 def test_a_broken_download_goes_on(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from composer.errors import InputError, IntegrityError, UnreachableError
@@ -96,6 +98,16 @@ def test_an_upload_that_is_forgotten_begins_anew(sim: Simulator, chunky: Client)
     assert len(sim.asked("POST")) == 2
 
 
+def test_an_upload_that_lost_what_it_had(sim: Simulator, chunky: Client) -> None:
+    sim.plan("PATCH", "/uploads/", Cut(0), skip=1)
+    sim.plan("GET", "/uploads/", Reply(204, {"Range": "0-10"}))
+    data = noise(1_000_000)
+    chunky.destination("a/x").upload(blob(data), once(data))
+    assert sim.blobs[str(blob(data).digest)] == data
+    assert len(sim.asked("POST")) == 2
+    assert all(one.headers["Content-Range"][:3] != "11-" for one in sim.asked("PATCH"))
+
+
 def test_an_upload_that_is_out_of_step(sim: Simulator, chunky: Client) -> None:
     sim.plan("PATCH", "/uploads/", Reply(416), skip=1)
     data = noise(1_000_000)
@@ -142,6 +154,13 @@ def test_a_repository_that_must_be_made_first(sim: Simulator, client: Client) ->
     with pytest.raises(InputError, match="no such repository") as caught:
         client.destination("a/x").upload(blob(b"1"), once(b"1"))
     assert "create the repository first" in str(caught.value)
+
+
+def test_a_push_of_a_manifest_is_three_requests(sim: Simulator, client: Client) -> None:
+    for data in (MANIFEST.config, *MANIFEST.layers):
+        sim.add_blob("a/x", data)
+    put(client, MANIFEST)
+    assert [one.method for one in sim.requests] == ["HEAD", "PUT", "HEAD"]
 
 
 def put(client: Client, image: Small, tag: str | None = "v1") -> None:
@@ -205,4 +224,13 @@ def test_the_first_failure_of_many_is_raised(sim: Simulator, client: Client) -> 
     with pytest.raises(IntegrityError, match="another size") as caught:
         deliver(client.destination("a/x"), parcels)
     assert blob(b"\0").digest.hex in str(caught.value)
-    assert len(sim.requests) < 60
+    assert len(sim.asked("HEAD")) <= 8  # none is begun after a failure
+
+
+def test_deliveries_overlap(sim: Simulator, client: Client) -> None:
+    sim.delay = 0.05
+    parcels = [Parcel(blob(bytes([one])), once(bytes([one]))) for one in range(8)]
+    start = time.monotonic()
+    deliver(client.destination("a/x"), parcels)
+    assert len(sim.requests) == 24
+    assert time.monotonic() - start < 0.8  # 1.2 s one after the other

@@ -1,0 +1,46 @@
+"""Images for the Docker daemon of this user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from .oci.daemon import DaemonImage
+from .oci.dockerarchive import docker_archive
+from .oci.image import Image
+from .oci.manifest import Descriptor
+from .sources import connect
+
+__all__ = ["Loaded", "load_image"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An image in a daemon. left_out: how many layers were not sent, because it had them."""
+
+    image: DaemonImage
+    left_out: int
+
+
+def load_image(
+    image: Image, tags: Iterable[str], content: Callable[[Descriptor], Iterable[bytes]]
+) -> Loaded:
+    """Load an image into the daemon, without the layers that it has; read it back.
+
+    Raises:
+        UnreachableError: the daemon does not answer, or does not take it.
+        IntegrityError: what it has then is another image.
+    """
+    daemon = connect()
+    names = list(tags)
+    known = daemon.known_layers(image.config.diff_ids)
+    layers = image.manifest.layers
+    contents = {one.digest: _asked(content, one) for one in layers[known:]}
+    daemon.load(docker_archive(image.config, layers, contents, names))
+    return Loaded(daemon.read_back(names[0], image.config.diff_ids), min(known, len(layers)))
+
+
+def _asked(
+    content: Callable[[Descriptor], Iterable[bytes]], descriptor: Descriptor
+) -> Callable[[], Iterable[bytes]]:
+    return lambda: content(descriptor)
