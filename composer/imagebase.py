@@ -60,7 +60,7 @@ class ImageBase:
         """Return the manifest of each platform.
 
         Raises:
-            InputError: two of one platform, or a document that is no image.
+            InputError: none, two of one platform, or a document that is no image.
             IntegrityError, UnreachableError: see `Source.document`.
         """
         raw = self.document(self.top)
@@ -76,6 +76,8 @@ class ImageBase:
             if str(platform) in found:
                 raise self._unusable(f"it has two images for {platform}")
             found[str(platform)] = child
+        if not found:
+            raise self._unusable("it lists no image")
         return found
 
     def image(self, descriptor: Descriptor) -> Image:

@@ -100,8 +100,9 @@ def _parcels(
 def _refusal(made: Plan, target: Reference, refused: Sequence[Descriptor]) -> Fault:
     name = made.platforms[0].base.name
     size = sum(one.size for one in refused)
+    count = "a layer" if len(refused) == 1 else f"{len(refused)} layers"
     return Fault(
-        what=f"{target.repository} does not have {len(refused)} layers of the base",
+        what=f"{target.repository} does not have {count} of the base",
         where=str(target),
         expected=f"layers that can be mounted from {name or 'the base'}",
         found=", ".join(str(one.digest) for one in refused),

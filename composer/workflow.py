@@ -18,7 +18,7 @@ from .oci.archive import write_archive
 from .oci.digest import Digest
 from .oci.layout import Layout, atomic_write, reading
 from .oci.manifest import Descriptor
-from .oci.reference import Reference
+from .oci.reference import Reference, is_tag
 from .places import lock_path
 from .plan import Plan
 from .project import ImageDefinition, Project
@@ -178,6 +178,8 @@ def push(
         ComposeError: as of `build`, and of the registry.
     """
     target = _target(project.image(image), to)
+    if tag is not None and not is_tag(tag):
+        raise InputError.of(f"{tag!r} is not a tag", where="--tag", fix="letters, digits, '_.-'")
     resolved = build(project, layout, image, choice)
     named = target.with_tag(tag or _default_tag(resolved))
     copy = _content(project, layout, resolved) if copy_base else None
@@ -192,9 +194,16 @@ def _target(definition: ImageDefinition, to: str | None) -> Reference:
             fix=f"give it one: repository = ... in [images.{definition.name}], or --to",
         )
     try:
-        return Reference.parse(text)
+        target = Reference.parse(text)
     except ValueError as error:
         raise InputError.of(str(error), where="--to") from error
+    if target.tag is not None or target.digest is not None:
+        raise InputError.of(
+            "a repository has no tag and no digest",
+            where=f"--to {text}",
+            fix=f"--to {target.repository} --tag TAG",
+        )
+    return target
 
 
 def answer(resolved: Resolved) -> dict[str, Any]:
@@ -238,7 +247,9 @@ def _remember(project: Project, layout: Layout, resolved: Resolved, choice: Choi
     for one in resolved.plan.platforms:
         manifest = one.image.manifest
         blobs[str(manifest.digest)] = manifest.size
-        for part in (manifest.config, *manifest.layers):
+        # Layers of an image base are not held, and not needed.
+        ours = manifest.layers[len(manifest.layers) - len(one.layers) - one.base.own :]
+        for part in (manifest.config, *ours):
             blobs[str(part.digest)] = part.size
     question = unchanged.Question(project.root, image, ",".join(choice.platforms))
     path = unchanged.record_path(layout.root, question)

@@ -93,7 +93,7 @@ def test_a_tag_and_another_repository(project: SmallProject, place: Place) -> No
     [
         (("--tag", "a b"), "'a b' is not a tag"),
         (("--tag", ""), "'' is not a tag"),
-        (("--to", "UPPER/case"), "is not a repository name"),
+        (("--to", "127.0.0.1:9/UPPER"), "is not a repository name"),
         (("--to", "127.0.0.1:9/a:v1"), "a repository has no tag and no digest"),
     ],
 )

@@ -178,6 +178,11 @@ class BaseImage:
         """Return one platform's config."""
         return self.document(self.manifest(platform)["config"]["digest"])
 
+    def manifests(self) -> list[dict[str, Any]]:
+        """Return the descriptors of all manifests, and of the index, if there is one, last."""
+        children = self.document(self.digest).get("manifests", [])
+        return [*children, self.top]
+
     def layout(self, folder: Path, tag: str = "v1") -> Path:
         """Write an OCI image layout."""
         blobs = folder / "blobs/sha256"
@@ -365,7 +370,7 @@ def image_base(
     children = []
     for arch in archs:
         layers = tiny_layers(folder / arch, arch, "zstd" if family == "oci" else "gzip")
-        children.append(one_image(image, [*layers, *extra], arch, family))
+        children.append(one_image(image, layers, arch, family))
     if family == "oci":
         children.append(_attestation(image, children[0]["digest"]))
     index = {
@@ -377,31 +382,27 @@ def image_base(
     return image
 
 
-def upload(image: BaseImage, netloc: str, repository: str, tag: str, skip: str = "") -> None:
-    """Put an image into a registry as it is, whatever a copier would say of it; but `skip`."""
+def upload(
+    image: BaseImage, netloc: str, repository: str, tag: str, *, authorization: str = ""
+) -> None:
+    """Put an image into a registry as it is, whatever a copier would say of it."""
     connection = http.client.HTTPConnection(netloc, timeout=30)
-    manifests = [one for one in image.children.values() if one["digest"] != image.digest]
-    documents = {one["digest"] for one in [*manifests, image.top]}
+    headers = {"Authorization": authorization} if authorization else {}
+
+    def ask(method: str, url: str, body: bytes = b"", kind: str = "") -> str:
+        connection.request(method, url, body, {**headers, **({"Content-Type": kind} if kind else {})})
+        answer = connection.getresponse()
+        said = answer.read()
+        assert answer.status < 300, f"{method} {url}: {answer.status} {said!r}"
+        return answer.headers.get("Location", "")
+
+    # Those that a document names are put before it.
+    kinds = {one["digest"]: one["mediaType"] for one in image.manifests()}
     for digest, data in image.blobs.items():
-        if digest not in documents and digest != skip:
-            place = _asked(connection, "POST", f"/v2/{repository}/blobs/uploads/")
-            _asked(connection, "PUT", f"{place}&digest={digest}", data)
-    for one, name in [*((one, one["digest"]) for one in manifests), (image.top, tag)]:
-        headers = {"Content-Type": one["mediaType"]}
-        url = f"/v2/{repository}/manifests/{name}"
-        _asked(connection, "PUT", url, image.blobs[one["digest"]], headers)
+        if digest not in kinds:
+            place = ask("POST", f"/v2/{repository}/blobs/uploads/")
+            ask("PUT", f"{place}&digest={digest}", data, "application/octet-stream")
+    for digest, kind in kinds.items():
+        name = tag if digest == image.digest else digest
+        ask("PUT", f"/v2/{repository}/manifests/{name}", image.blobs[digest], kind)
     connection.close()
-
-
-def _asked(
-    connection: http.client.HTTPConnection,
-    method: str,
-    url: str,
-    body: bytes = b"",
-    headers: Mapping[str, str] | None = None,
-) -> str:
-    connection.request(method, url, body, dict(headers or {}))
-    answer = connection.getresponse()
-    said = answer.read()
-    assert answer.status < 300, f"{method} {url}: {answer.status} {said!r}"
-    return answer.headers.get("Location", "")

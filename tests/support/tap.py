@@ -28,30 +28,63 @@ class Exchange:
 
 @dataclass(slots=True)
 class Tap:
-    """Passes requests on to `behind`. cut: answers break off after that many bytes, for good."""
+    """Passes requests on to `behind`. cut: the registry goes down once an answer gets so long."""
 
     behind: str
     netloc: str = ""
     exchanges: list[Exchange] = field(default_factory=list)
     cut: int | None = None
-    down: bool = False
+    _server: ThreadingHTTPServer | None = None
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Tap]:
         """Listen on a free port of this machine."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._start(0)
+        try:
+            yield self
+        finally:
+            self._stop()
+
+    @contextlib.contextmanager
+    def down(self) -> Iterator[None]:
+        """Refuse connections for a while."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start(int(self.netloc.rpartition(":")[2]))
+
+    @contextlib.contextmanager
+    def going_down(self, after: int) -> Iterator[None]:
+        """Go down in the middle of the first answer that has more than `after` bytes."""
+        self.cut = after
+        try:
+            yield
+        finally:
+            assert self._server is None, "no answer was that long"
+            self._start(int(self.netloc.rpartition(":")[2]))
+
+    def _start(self, port: int) -> None:
+        self.cut = None
+        server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
         server.daemon_threads = True
         server.block_on_close = False
         server.tap = self  # type: ignore[attr-defined]
         self.netloc = f"127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        self._server = server
+
+    def _stop(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
             server.shutdown()
-            thread.join()
             server.server_close()
+
+    def passes(self, received: int) -> bool:
+        """Tell whether an answer may go on; where not, nothing does any more."""
+        if self._server is not None and self.cut is not None and received > self.cut:
+            self._stop()
+        return self._server is not None
 
     def clear(self) -> None:
         """Forget what went through."""
@@ -85,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass(self) -> None:
         tap: Tap = self.server.tap  # type: ignore[attr-defined]
-        if tap.down:
+        if not tap.passes(0):
             self.close_connection = True
             return
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
@@ -117,8 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
         while chunk := answer.read(_CHUNK):
             received += len(chunk)
-            if tap.cut is not None and received > tap.cut:
-                tap.down = True
+            if not tap.passes(received):
                 self.close_connection = True
                 break
             self.wfile.write(chunk)
