@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from .daemonbase import PREFIX, DaemonLayers
 from .errors import InputError, IntegrityError
 from .facts import Facts, FactView, LayeredFiles
 from .imagebase import ImageBase, ImageLayers, LayerFiles
 from .lock import Lock, LockedBase, LockedPlatform, LockedWheel
 from .module import Module
 from .oci.digest import Digest
-from .oci.filetree import Entry, LayerTable, Tree
+from .oci.filetree import Entry, LayerTable
 from .oci.image import Image, index_of
 from .oci.layout import Layout
 from .oci.manifest import Descriptor
@@ -76,7 +78,10 @@ class Base:
         layers = _Once(ImageLayers(self.image, original, _ends(modules)))
         view: Callable[[], LayeredFiles] = layers
         image, content = original, layers.content
-        if self.place is not None:
+        if self.image.location.startswith(PREFIX):
+            of_daemon = self._in_daemon(self.image.location.removeprefix(PREFIX), original)
+            view, content = of_daemon, of_daemon.content
+        elif self.place is not None:
             below = Below(original, layers, epoch_of(original.config))
             wheels = self._wheels(platform, below)
             image, tables = wheels.load()
@@ -94,7 +99,19 @@ class Base:
             origin=original.digest,
             own=len(image.manifest.layers) - len(original.manifest.layers),
             facts=answers.used,
+            partial=self.image.location.startswith(PREFIX),
         )
+
+    def _in_daemon(self, name: str, image: Image) -> DaemonLayers:
+        if self.place is not None:
+            raise InputError.of(
+                "wheels cannot be put on an image that only a Docker daemon has",
+                where=self.where,
+                fix=f'docker save {name} -o base.tar, and write image = "archive:base.tar"',
+            )
+        layers = DaemonLayers(name, image, self.layout)
+        atexit.register(layers.close)
+        return layers
 
     def _package_root(self) -> str | None:
         if self.place is not None:
@@ -120,11 +137,14 @@ class Base:
     def _wheels_alone(self, platform: str) -> PlatformBase:
         wheels = self._wheels(platform, None)
         image, tables = wheels.load()
-        view = WheelFiles(wheels, tuple(tables), Tree.merge(tables))
-        own = len(tables)
-        return PlatformBase(
-            Platform.parse(platform), image, view, wheels.place.package_root, own=own
-        )
+        files = LayerFiles.of(tables)
+
+        def content(path: str, entry: Entry, number: int) -> bytes:
+            return wheels.read(tables, path, entry)
+
+        view = FactView(Facts(), lambda: files, content)
+        root = wheels.place.package_root
+        return PlatformBase(Platform.parse(platform), image, view, root, own=len(tables))
 
     def record(self, images: Sequence[Image], epoch: int, chosen: int | None) -> LockedBase:
         """Return what the lock says. images: of all platforms; epoch, chosen: in seconds."""
@@ -175,35 +195,6 @@ def _locked_wheel(platform: str, pin: WheelPin) -> LockedWheel:
         digest=str(pin.digest),
         size=pin.size,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class WheelFiles:
-    """The view of a base of wheels alone."""
-
-    wheels: WheelBase
-    tables: tuple[LayerTable, ...]
-    tree: Tree
-
-    def stat(self, path: str) -> Entry | None:
-        """Return what is at `path`, links not followed."""
-        return self.tree.stat(path)
-
-    def names(self, path: str, stem: str = "") -> Sequence[str]:
-        """Return the sorted names in a directory, those that start with `stem` and a dot."""
-        return self.tree.names(path, stem)
-
-    def package_roots(self, package: str) -> Sequence[str]:
-        """Return the directories of Python packages that hold `package`, sorted."""
-        return self.tree.package_roots(package)
-
-    def siblings(self, path: str) -> Sequence[str]:
-        """Return the other names of a hard-linked file."""
-        return self.tree.siblings(path)
-
-    def read(self, path: str) -> bytes:
-        """Return the content of a regular file."""
-        return self.wheels.read(self.tables, path, self.tree.entries[path])
 
 
 def _elsewhere(image: ImageBase) -> str:
@@ -315,7 +306,7 @@ def pin_image(
     """
     shown = spec.image or ""
     pinned = old is not None and old.base.image == shown and not upgrade
-    location = (old.base.reference if pinned and old is not None else "") or locate(shown)
+    location = locate(shown) if old is None or not pinned else old.base.reference or shown
     source = _Lazy(partial(open_source, location, root))
     if old is not None and pinned:
         top = Descriptor(old.base.media_type, Digest.parse(old.base.digest), old.base.size)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-from .oci.daemon import DaemonImage
+from .oci.daemon import DaemonImage, connect
 from .oci.dockerarchive import docker_archive
 from .oci.image import Image
+from .oci.layout import replacing
 from .oci.manifest import Descriptor
-from .sources import connect
 
-__all__ = ["Loaded", "load_image"]
+__all__ = ["Loaded", "load_image", "save_image"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,19 @@ class Loaded:
 
     image: DaemonImage
     left_out: int
+
+
+def save_image(name: str, path: Path) -> None:
+    """Write `docker save` of the daemon's image `name` to a file.
+
+    Raises:
+        InputError: the daemon has no such image. UnreachableError: it does not answer, or the
+            file cannot be written.
+    """
+    daemon = connect()
+    with replacing(path) as file:
+        for chunk in daemon.save(daemon.image(name)):
+            file.write(chunk)
 
 
 def load_image(

@@ -50,6 +50,7 @@ class PlatformBase:
     package_root: without leading slash, None to find it. name, origin: reference and manifest
     digest of the image that somebody else made; a base of wheels has no name. own: how many of
     the base's layers, the last ones, are ours to push. facts: what was asked of an image.
+    partial: the base's layers are nowhere as blobs, so that the image cannot be pulled.
     """
 
     platform: Platform
@@ -60,6 +61,7 @@ class PlatformBase:
     origin: Digest | None = None
     own: int = 0
     facts: Facts | None = None
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

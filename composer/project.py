@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,12 @@ class Project:
                 faults += error.faults
         return modules, faults
 
+    def on(self, base: str, image: str) -> Project:
+        """Return the same project with another image as its base `base`."""
+        changed = self.spec.bases[base].model_copy(update={"image": image})
+        bases = {**self.spec.bases, base: changed}
+        return replace(self, spec=self.spec.model_copy(update={"bases": bases}))
+
     def module(self, name: str, *, needed_by: str = "") -> Module:
         """Return a module.
 
@@ -232,8 +238,8 @@ class _ModuleReader:
     def _changes(self, spec: ModuleFile) -> Iterator[Change]:
         for number, patch in enumerate(spec.patch):
             yield Change("patch", *self._content(patch, ("patch", number)))
-        for number, replace in enumerate(spec.replace):
-            yield Change("replace", *self._content(replace, ("replace", number)))
+        for number, whole in enumerate(spec.replace):
+            yield Change("replace", *self._content(whole, ("replace", number)))
         for number, add in enumerate(spec.add):
             location: Location = ("add", number)
             data = self._file(add.file, location)

@@ -98,7 +98,7 @@ def _parcels(
 
 
 def _refusal(made: Plan, target: Reference, refused: Sequence[Descriptor]) -> Fault:
-    name = made.platforms[0].base.name
+    name, partial_base = made.platforms[0].base.name, made.platforms[0].base.partial
     size = sum(one.size for one in refused)
     count = "a layer" if len(refused) == 1 else f"{len(refused)} layers"
     return Fault(
@@ -106,5 +106,7 @@ def _refusal(made: Plan, target: Reference, refused: Sequence[Descriptor]) -> Fa
         where=str(target),
         expected=f"layers that can be mounted from {name or 'the base'}",
         found=", ".join(str(one.digest) for one in refused),
-        fix=f"push to the registry that has the base, or send them ({size} bytes): --copy-base",
+        fix="the base is in a Docker daemon only: --export-base"
+        if partial_base
+        else f"push to the registry that has the base, or send them ({size} bytes): --copy-base",
     )

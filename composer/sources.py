@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .daemonbase import PREFIX, DaemonSource
 from .errors import ComposeError, InputError
 from .oci.ports import Source
 from .oci.reference import Reference
 
 if TYPE_CHECKING:
-    from .oci.daemon import Daemon
     from .oci.registry import Registries
 
-__all__ = ["connect", "locate", "open_source", "reference_of", "registries"]
+__all__ = ["locate", "open_source", "reference_of", "registries"]
 
-_KINDS = ("oci:", "archive:", "docker-daemon:")
+_KINDS = ("oci:", "archive:", PREFIX)
 
 
 @cache
@@ -48,53 +48,23 @@ def reference_of(text: str) -> Reference | None:
 
 
 def locate(text: str) -> str:
-    """Return the spelling of an image that holds on every machine.
+    """Return the spelling of an image that holds on most machines.
 
-    An image of this machine's Docker daemon is found in the registry it was pulled from.
+    An image of this machine's Docker daemon is looked for in the registry it was pulled from;
+    one that no registry has is the daemon's alone.
 
     Raises:
-        InputError: no registry has it. UnreachableError: the daemon does not answer.
+        InputError: the daemon has no such image. UnreachableError: it does not answer.
     """
-    if not text.startswith("docker-daemon:"):
+    if not text.startswith(PREFIX):
         return text
-    return _registry_name(text.removeprefix("docker-daemon:"))
+    from .oci.daemon import connect  # noqa: PLC0415
 
-
-def connect() -> Daemon:
-    """Reach the daemon that DOCKER_HOST, or the docker context in use, names.
-
-    Raises:
-        UnreachableError: it does not answer.
-    """
-    from .oci.daemon import Daemon  # noqa: PLC0415
-    from .oci.dockerhost import endpoint  # noqa: PLC0415
-
-    return Daemon.connect(endpoint(os.environ, Path.home()))
-
-
-def _registry_name(name: str) -> str:
-    """Return `repository@digest` under which a registry has the daemon's image `name`.
-
-    A daemon has lost the compressed layers of what it pulled; the registry has them.
-
-    Raises:
-        InputError: the daemon has no such image, or no registry has it.
-        UnreachableError: the daemon does not answer.
-    """
-    image = connect().image(name)
-    reasons = []
-    for text in image.repo_digests:
-        try:
-            registries().source(Reference.parse(text)).top()
-        except (ComposeError, ValueError) as error:
-            reasons.append(f"{text}: {str(error).partition(chr(10))[0]}")
-        else:
-            return text
-    raise InputError.of(
-        f"no registry has the image {name!r} of the Docker daemon",
-        found="; ".join(reasons) or "it was built or loaded, never pulled or pushed",
-        fix=f'docker save {name} -o base.tar, and write image = "archive:base.tar"',
-    )
+    for name in connect().image(text.removeprefix(PREFIX)).repo_digests:
+        with contextlib.suppress(ComposeError, ValueError):
+            registries().source(Reference.parse(name)).top()
+            return name
+    return text
 
 
 def open_source(text: str, root: Path) -> Source:
@@ -123,7 +93,8 @@ def _archive(rest: str, root: Path) -> Source:
 
 
 def _daemon(rest: str, root: Path) -> Source:
-    return open_source(locate(f"docker-daemon:{rest}"), root)
+    located = locate(f"{PREFIX}{rest}")
+    return DaemonSource(rest) if located.startswith(PREFIX) else open_source(located, root)
 
 
 _OPENERS: dict[str, Callable[[str, Path], Source]] = {

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import unchanged
+from .daemonbase import PREFIX
 from .errors import CheckFailedError, ComposeError, Fault, InputError
 from .lock import dump
 from .oci.archive import write_archive
 from .oci.digest import Digest
 from .oci.layout import Layout, atomic_write, reading
 from .oci.manifest import Descriptor
-from .oci.reference import Reference, is_tag
+from .oci.reference import Reference
 from .places import lock_path
 from .plan import Plan
 from .project import ImageDefinition, Project
@@ -170,20 +171,44 @@ def push(
     tag: str | None,
     to: str | None,
     copy_base: bool,
+    export_base: bool,
 ) -> tuple[Resolved, Published]:
     """Build an image and push it. tag: None for `inputs-…`; to: instead of its repository.
+
+    export_base: of a base that only the Docker daemon has, take its layers out of `docker save`.
 
     Raises:
         InputError: the image has no repository, or the registry lacks layers of the base.
         ComposeError: as of `build`, and of the registry.
     """
     target = _target(project.image(image), to)
-    if tag is not None and not is_tag(tag):
-        raise InputError.of(f"{tag!r} is not a tag", where="--tag", fix="letters, digits, '_.-'")
     resolved = build(project, layout, image, choice)
+    if export_base and resolved.plan.platforms[0].base.partial:
+        return _push_exported(project, layout, resolved, target, tag)
     named = target.with_tag(tag or _default_tag(resolved))
     copy = _content(project, layout, resolved) if copy_base else None
     return resolved, publish(resolved.plan, layout, named, copy_from=copy)
+
+
+def _push_exported(
+    project: Project, layout: Layout, resolved: Resolved, target: Reference, tag: str | None
+) -> tuple[Resolved, Published]:
+    """Push what an image becomes on its exported base: the same layers, with blobs of their own."""
+    from .daemons import save_image
+
+    definition = resolved.definition
+    path = layout.root / "ingest" / f"base-{Digest.parse(resolved.lock.base.digest).hex}.tar"
+    try:
+        save_image((definition.base.image or "").removeprefix(PREFIX), path)
+        exported = resolve(
+            project.on(definition.base_name, f"archive:{path}"), layout, definition.name, Choice()
+        )
+        _store(layout, exported.plan, definition.name)
+        content = _content(project, layout, exported)
+        named = target.with_tag(tag or _default_tag(exported))
+        return exported, publish(exported.plan, layout, named, copy_from=content)
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _target(definition: ImageDefinition, to: str | None) -> Reference:
@@ -235,7 +260,8 @@ def _store(layout: Layout, made: Plan, name: str) -> None:
     if made.index is not None:
         layout.put(made.index.raw)
     top = made.index or made.platforms[0].image.manifest
-    layout.tag(name, top.descriptor())
+    if not any(one.base.partial for one in made.platforms):
+        layout.tag(name, top.descriptor())
 
 
 def _remember(project: Project, layout: Layout, resolved: Resolved, choice: Choice) -> None:
@@ -247,9 +273,9 @@ def _remember(project: Project, layout: Layout, resolved: Resolved, choice: Choi
     for one in resolved.plan.platforms:
         manifest = one.image.manifest
         blobs[str(manifest.digest)] = manifest.size
-        # Layers of an image base are not held, and not needed.
-        ours = manifest.layers[len(manifest.layers) - len(one.layers) - one.base.own :]
-        for part in (manifest.config, *ours):
+        # Layers that came with an image are where that image is.
+        own = manifest.layers[len(manifest.layers) - len(one.layers) - one.base.own :]
+        for part in (manifest.config, *own):
             blobs[str(part.digest)] = part.size
     question = unchanged.Question(project.root, image, ",".join(choice.platforms))
     path = unchanged.record_path(layout.root, question)

@@ -9,6 +9,7 @@ import click
 
 from ..places import find_root, store_root
 from ..text import size
+from . import options
 from .render import note
 
 __all__ = ["command"]
@@ -16,10 +17,15 @@ __all__ = ["command"]
 
 @click.command("push")
 @click.argument("image")
-@click.option("--tag", help="The tag to push under; otherwise inputs-<12 hex digits>.")
+@click.option(
+    "--tag", callback=options.tag, help="The tag to push under; otherwise inputs-<12 hex digits>."
+)
 @click.option("--to", metavar="REPOSITORY", help="Another repository than the image's.")
 @click.option("--locked", is_flag=True, help="Refuse a lock that is missing or stale.")
 @click.option("--copy-base", is_flag=True, help="Also send layers of the base that are not there.")
+@click.option(
+    "--export-base", is_flag=True, help="Take a base that only the Docker daemon has out of it."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the pinned reference only.")
 @click.pass_obj
@@ -31,6 +37,7 @@ def command(
     to: str | None,
     locked: bool,
     copy_base: bool,
+    export_base: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -53,9 +60,12 @@ def command(
         tag=tag,
         to=to,
         copy_base=copy_base,
+        export_base=export_base,
     )
     for remark in resolved.remarks:
         note(remark)
+    if resolved.lock.base.image.startswith("archive:") and export_base:
+        note("the base was exported: what was pushed is another digest than the lock's")
     if as_json:
         document = {
             **workflow.answer(resolved),

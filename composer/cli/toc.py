@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..places import store_root
+from . import options
 
 if TYPE_CHECKING:
     from ..oci.filetree import Entry
@@ -30,7 +31,12 @@ _KINDS = {
 @click.command("toc")
 @click.argument("image")
 @click.argument("path", required=False)
-@click.option("--platform", metavar="OS/ARCH", help="Of an image for several platforms.")
+@click.option(
+    "--platform",
+    metavar="OS/ARCH",
+    callback=options.platform,
+    help="Of an image for several platforms.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def command(image: str, path: str | None, *, platform: str | None, as_json: bool) -> None:
     """List the files of IMAGE below PATH; or, where PATH is a file, print it.
@@ -41,7 +47,7 @@ def command(image: str, path: str | None, *, platform: str | None, as_json: bool
     from ..listing import open_listing
     from ..oci.layout import Layout
 
-    listing = open_listing(image, Layout(store_root()), platform)
+    listing = open_listing(image, Layout(store_root()), platform, path)
     found = listing.find(path or "/")
     entry = listing.files.stat(found)
     if entry is not None and entry.is_file and not as_json:

@@ -10,6 +10,7 @@ Sources: Docker Engine API v1.41; moby, image/tarexport/load.go.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, IntegrityError, UnreachableError
 from .digest import Digest, sha256
 from .dockerhost import Endpoint
+from .dockerhost import endpoint as endpoint_of
 from .filetree import Entry
 from .manifest import DOCUMENT_LIMIT, Config
 from .platform import Platform
@@ -27,7 +29,7 @@ from .tarread import TarReader
 if TYPE_CHECKING:
     from docker import APIClient
 
-__all__ = ["Daemon", "DaemonImage", "daemon_errors"]
+__all__ = ["Daemon", "DaemonImage", "connect", "daemon_errors"]
 
 _CONNECT = 10  # seconds to answer at all
 _ANSWER = 900  # seconds of silence: a daemon is quiet while it unpacks a large layer
@@ -147,17 +149,25 @@ class Daemon:
         Raises:
             IntegrityError: it is not there. UnreachableError: the daemon does not answer.
         """
-        url = f"{self.api.base_url}/v{self.api.api_version}/images/{image.id}/get"
-        with daemon_errors(self.endpoint), self._streamed(url) as response:
-            response.raise_for_status()
-            for raw in _small_files(response.iter_content(1024 * 1024)):
-                if config := _config(raw, image):
-                    return config
+        for raw in _small_files(self.save(image)):
+            if config := _config(raw, image):
+                return config
         raise IntegrityError.of(
             "docker save gave no config of the image",
             where=self.endpoint.host,
             expected=f"a config with the diff_ids of {image.name}",
         )
+
+    def save(self, image: DaemonImage) -> Iterator[bytes]:
+        """Yield what `docker save` gives: all layers, not compressed.
+
+        Raises:
+            UnreachableError: the daemon does not answer.
+        """
+        url = f"{self.api.base_url}/v{self.api.api_version}/images/{image.name}/get"
+        with daemon_errors(self.endpoint), self._streamed(url) as response:
+            response.raise_for_status()
+            yield from response.iter_content(1024 * 1024)
 
     def _streamed(self, url: str) -> contextlib.closing[Any]:
         return contextlib.closing(self.api.get(url, stream=True, timeout=_ANSWER))
@@ -221,6 +231,15 @@ class Daemon:
                 fix="load it again, with all layers",
             )
         return image
+
+
+def connect() -> Daemon:
+    """Reach the daemon that DOCKER_HOST, or the docker context in use, names.
+
+    Raises:
+        UnreachableError: it does not answer.
+    """
+    return Daemon.connect(endpoint_of(os.environ, Path.home()))
 
 
 def _probe(endpoint: Endpoint) -> None:

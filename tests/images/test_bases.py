@@ -174,7 +174,7 @@ def test_headers_of_our_layers(place: Place, on: Make) -> None:
     full_module(project)
     answer = project.build()
     first, last = answer["platforms"][0]["layers"]
-    members = dict((one.name, one) for one, _ in layer_members(project.store, first["digest"]))
+    members = {one.name: one for one, _ in layer_members(project.store, first["digest"])}
     seen = {
         name: (oct(one.mode), one.uid, one.gid, int(one.mtime)) for name, one in members.items()
     }
@@ -206,7 +206,7 @@ def test_headers_of_our_layers(place: Place, on: Make) -> None:
         f"{TINY}/__pycache__/.wh.core.cpython-312.pyc",
         f"{TINY}/__pycache__/.wh.core.cpython-312.opt-1.pyc",
     }
-    share = dict((one.name, one) for one, _ in layer_members(project.store, last["digest"]))
+    share = {one.name: one for one, _ in layer_members(project.store, last["digest"])}
     assert (share["usr/share"].mode, share["usr/share"].uid, share["usr/share"].gid) == (
         0o751,
         3,

@@ -232,7 +232,9 @@ def one_image(
 ) -> dict[str, Any]:
     """Put the image of one platform together and return its manifest's descriptor."""
     types = _TYPES[family]
-    history = [{"created": CREATED, "created_by": f"step {one}"} for one in range(len(layers))]
+    history: list[dict[str, Any]] = [
+        {"created": CREATED, "created_by": f"step {one}"} for one in range(len(layers))
+    ]
     history.insert(1, {"created_by": "ENV A=b", "empty_layer": True})
     history.append({"created_by": 'CMD ["serve"]', "empty_layer": True})
     config = {
@@ -390,7 +392,9 @@ def upload(
     headers = {"Authorization": authorization} if authorization else {}
 
     def ask(method: str, url: str, body: bytes = b"", kind: str = "") -> str:
-        connection.request(method, url, body, {**headers, **({"Content-Type": kind} if kind else {})})
+        connection.request(
+            method, url, body, {**headers, **({"Content-Type": kind} if kind else {})}
+        )
         answer = connection.getresponse()
         said = answer.read()
         assert answer.status < 300, f"{method} {url}: {answer.status} {said!r}"

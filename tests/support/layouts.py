@@ -8,7 +8,7 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 __all__ = ["write_layout"]
@@ -55,9 +55,12 @@ def write_layout(root: Path, layers: Sequence[Files], *, tag: str = "v1") -> Pat
 
 
 def _tar(files: Files) -> bytes:
+    # As engines write layers: every directory above a file has an entry too.
+    parents = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+    whole = {**dict.fromkeys(parents - {"."}), **files}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, content in sorted(files.items()):
+        for name, content in sorted(whole.items()):
             member = tarfile.TarInfo(name)
             member.mtime = 1700000000
             member.mode = 0o755

@@ -28,6 +28,7 @@ Content = Callable[[], Iterable[bytes]]
 _SMALL = 1024 * 1024  # bytes that are held and sent as one
 _CHUNK = 16 * 1024 * 1024  # bytes
 _STORING = 900.0  # seconds for the registry to check and keep a blob after its last byte
+_BUSY = frozenset({429, 502, 503, 504})  # still, after all attempts
 _OCTETS = {"Content-Type": "application/octet-stream"}
 _RANGE = re.compile(r"(?:bytes=)?0-(\d+)\Z")
 
@@ -64,7 +65,7 @@ class Uploads:
         """Take a blob over from the repository `path` of this registry; False: refused.
 
         Raises:
-            UnreachableError: no answer.
+            UnreachableError: no answer, or only that the registry is busy.
         """
         both = Access.to(self.remote.path, self.remote.actions, also_pull=path)
         answer = self._ask_mount(blob, path, both)
@@ -74,7 +75,7 @@ class Uploads:
             return False
         if answer.status == 202 and "Location" in answer.headers:
             self._begun[blob.digest] = answer
-        if answer.status == 429 or answer.status >= 500:
+        if answer.status in _BUSY:
             raise self._refused(answer, blob, "the registry cannot take a blob over")
         return answer.status == 201
 

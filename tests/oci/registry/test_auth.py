@@ -57,6 +57,15 @@ def test_an_identity_token_is_posted(sim: Simulator, tmp_path: Path) -> None:
     assert len(sim.asked("POST", "/token")) == 1
 
 
+def test_a_registry_token_is_used_as_it_is(sim: Simulator, tmp_path: Path) -> None:
+    sim.auth, sim.tokens["given"] = "bearer", ({("a/x", "pull")}, 9)
+    Small.make(b"layer").put_into(sim, "a/x", "v1")
+    file = tmp_path / "f"
+    file.write_text(json.dumps({"auths": {sim.netloc: {"registrytoken": "given"}}}))
+    Client.of(sim.netloc, files=(file,)).source("a/x:v1").top()
+    assert not sim.asked("GET", "/token")
+
+
 def test_a_password_is_sent_at_once_after_the_first_time(sim: Simulator, login: Path) -> None:
     sim.auth = "basic"
     image = Small.make(b"layer")
@@ -258,8 +267,9 @@ def test_a_redirect_to_another_host_gets_no_authorization(
         assert all("Authorization" not in one.headers for one in elsewhere.requests)
 
 
-def test_another_hosts_challenge_is_not_answered(sim: Simulator, login: Path) -> None:
-    sim.auth = "basic"
+@pytest.mark.parametrize("auth", ["", "basic"])
+def test_another_hosts_challenge_is_not_answered(sim: Simulator, login: Path, auth: str) -> None:
+    sim.auth = auth
     image = Small.make(b"layer")
     image.put_into(sim, "a/x", "v1")
     with Simulator(auth="basic").running() as elsewhere:

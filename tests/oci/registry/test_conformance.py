@@ -12,6 +12,7 @@ from composer.errors import InputError, IntegrityError, UnreachableError
 from composer.oci.digest import sha256
 from composer.oci.manifest import Index
 from composer.oci.mediatype import DOCKER, OCI
+from composer.oci.ports import Destination, Source
 from composer.oci.registry import Delivered, Parcel, deliver
 from tests.support.distribution import running_registry
 from tests.support.registry import Simulator
@@ -39,7 +40,7 @@ def any_client(request: pytest.FixtureRequest) -> Client:
 
 
 def push(client: Client, name: str, image: Small, tag: str | None = "v1") -> None:
-    there = client.destination(name)
+    there: Destination = client.destination(name)
     for data in (image.config, *image.layers):
         there.upload(blob(data), once(data))
     assert there.put(image.manifest.raw, OCI.manifest, tag) == image.manifest.digest
@@ -48,7 +49,7 @@ def push(client: Client, name: str, image: Small, tag: str | None = "v1") -> Non
 def test_an_image_comes_back_as_it_went(any_client: Client) -> None:
     image = Small.make(b"first layer", noise(2_000_000))
     push(any_client, "a/round-trip", image)
-    source = any_client.source("a/round-trip:v1")
+    source: Source = any_client.source("a/round-trip:v1")
     assert source.top() == image.manifest.descriptor()
     assert source.document(image.manifest.descriptor()) == image.manifest.raw
     assert source.document(image.manifest.config) == image.config

@@ -213,6 +213,13 @@ def test_the_top_is_not_read_twice(sim: Simulator, client: Client, image: Small)
     assert len(sim.requests) == 1
 
 
+def test_the_top_has_the_size_it_has(client: Client, image: Small) -> None:
+    source = client.source("a/x:v1")
+    top = source.top()
+    with pytest.raises(IntegrityError, match="another size"):
+        source.document(Descriptor(top.media_type, top.digest, top.size + 1))
+
+
 def test_stopping_early_does_not_spoil_the_next_request(
     sim: Simulator, client: Client, image: Small
 ) -> None:

@@ -199,6 +199,11 @@ def test_complaints(body: bytes, expected: str) -> None:
     assert str(Complaint.parse(403, {}, body)) == expected
 
 
+def test_a_web_page_is_not_quoted() -> None:
+    page = Complaint.parse(502, {"Content-Type": "text/html; charset=utf-8"}, b"<html>no</html>")
+    assert str(page) == "HTTP 502"
+
+
 @pytest.mark.parametrize(
     "text",
     [

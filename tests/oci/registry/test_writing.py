@@ -37,7 +37,7 @@ def test_places_of_uploads(
     assert last.query.get("_state") == (["abc="] if query else None)
 
 
-@pytest.mark.parametrize("status", ["202", "401", "403", "404", "405"])
+@pytest.mark.parametrize("status", ["202", "401", "403", "404", "405", "501"])
 def test_a_mount_that_is_refused_is_an_upload(sim: Simulator, client: Client, status: str) -> None:
     sim.mount = status
     sim.add_blob("a/base", b"base")
@@ -45,7 +45,25 @@ def test_a_mount_that_is_refused_is_an_upload(sim: Simulator, client: Client, st
     [how] = deliver(client.destination("a/x"), [parcel])
     assert how.value == "sent"
     assert str(blob(b"base").digest) in sim.repo("a/x").blobs
-    assert len(sim.asked("POST")) == {"202": 1, "404": 2, "405": 2}.get(status, 3)
+    assert len(sim.asked("POST")) == {"202": 1, "401": 3, "403": 3}.get(status, 2)
+
+
+@pytest.mark.parametrize("status", [403, 429, 503])
+def test_a_question_that_is_not_answered_is_no_no(
+    sim: Simulator, client: Client, status: int
+) -> None:
+    sim.plan("HEAD", "", Reply(status), times=99)
+    there = client.destination("a/x")
+    with pytest.raises(UnreachableError, match="cannot be asked for a blob"):
+        there.has(blob(b"1"))
+    with pytest.raises(UnreachableError, match="cannot be asked for v1"):
+        there.current("v1")
+
+
+def test_a_mount_at_a_busy_registry(sim: Simulator, client: Client) -> None:
+    sim.plan("POST", "", Reply(503), times=99)
+    with pytest.raises(UnreachableError, match="cannot take a blob over"):
+        client.destination("a/x").mount(blob(b"1"), client.reference("a/base"))
 
 
 def test_no_mount_between_registries(sim: Simulator, client: Client) -> None:
