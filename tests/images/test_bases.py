@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from composer.lock import load
-from tests.support.baseimages import ARCH, PACKAGES, TINY, BaseImage
+from tests.support.baseimages import ARCH, PACKAGES, TINY, BaseImage, Item, Layer, one_image, tar_of
 from tests.support.commands import run, tool
 from tests.support.images import layer_members, manifest, own_files
 from tests.support.projects import CORE, SmallProject, diff, digest_of
@@ -303,3 +303,54 @@ def test_platforms_that_are_listed_are_those_that_are_made(place: Place, on: Mak
     answer = pushed(project)
     index = json.loads(place.raw(answer["reference"].partition("@")[0]))
     assert [one["platform"]["architecture"] for one in index["manifests"]] == ["arm64"]
+
+
+def test_a_file_under_the_name_of_its_hard_link(on: Make, tmp_path: Path) -> None:
+    """The content stands under another name, of the same layer or of one below; at the root too."""
+    text = b"one = 1\n"
+    below = [Item("first", text), Item(f"{TINY}/core.py", CORE)]
+    above = [
+        Item("second", b"", kind="h", link="first"),
+        Item("third", b"", kind="h", link="/own"),
+        Item("fourth", kind="h", link="own"),
+    ]
+    own = Item("own", b"two = 2\n")
+    image = BaseImage()
+    one_image(image, [Layer(tar_of(below)), Layer(tar_of([own, *above]))])
+    project = on(f"oci:{image.layout(tmp_path / 'base')}")
+    project.module(
+        "first",
+        contents={
+            "second.patch": diff(text, b"one = 3\n"),
+            "fourth.patch": diff(own.data, b"two = 4\n"),
+        },
+        patch=[
+            {"target": "/second", "file": "second.patch", "preimage": [digest_of(text)]},
+            {"target": "/fourth", "file": "fourth.patch", "preimage": [digest_of(own.data)]},
+        ],
+    )
+    done = project.compose("build", "app")
+    assert "/second is hard-linked in the base; /first keep the old content" in done.err
+    assert "/fourth is hard-linked in the base; /own, /third keep the old content" in done.err
+    files = own_files(project.store, project.build())
+    assert (files["second"], files["fourth"]) == (b"one = 3\n", b"two = 4\n")
+    again = {"COMPOSE_STORE": str(project.folder / "another")}
+    assert project.build("app", "--locked", **again) == project.build()
+
+
+@FAMILIES
+def test_an_archive_with_the_layers_of_the_base(
+    place: Place, images: dict[str, BaseImage], on: Make, family: str, tmp_path: Path
+) -> None:
+    project = on(f"{place.netloc}/base/{family}:v1", platforms=["linux/amd64"])
+    archive = tmp_path / "app.tar"
+    answer = project.build("app", "--output", str(archive))
+    platform = answer["platforms"][0]
+    base = images[family].config("linux/amd64")["rootfs"]["diff_ids"]
+    expected = base + [one["diff_id"] for one in platform["layers"]]
+    for transport in ("docker-archive", "oci-archive"):
+        command = [tool("skopeo"), "inspect", "--config", "--override-arch=amd64"]
+        config = run([*command, f"{transport}:{archive}"], cwd=tmp_path).json
+        assert config["rootfs"]["diff_ids"] == expected
+    out = tmp_path / "out"
+    run([tool("skopeo"), "copy", "-q", f"docker-archive:{archive}", f"dir:{out}"], cwd=tmp_path)

@@ -432,3 +432,40 @@ def test_a_lock_that_names_another_base(place: Place, on: Make) -> None:
     refused(project, 3, "0" * 64)
     path.write_text(text.replace(f"size = {lock.base.size}", f"size = {lock.base.size + 1}"))
     refused(project, 4, str(lock.base.size))
+
+
+def test_an_upgrade_without_a_registry_changes_nothing(place: Place, on: Make) -> None:
+    project = on(f"{place.netloc}/base/oci:v1")
+    project.build()
+    before = locks(project)
+    with place.tap.down():
+        done = project.compose("lock", "--upgrade-base", ok=False)
+    assert (done.code, done.out) == (3, "")
+    assert locks(project) == before
+
+
+def test_a_stale_lock_is_not_pushed(place: Place, on: Make) -> None:
+    project = on(f"{place.netloc}/base/oci:v1")
+    project.build()
+    project.patch("first", {8: "an edit"})
+    place.tap.clear()
+    done = project.compose("push", "app", "--locked", ok=False)
+    assert done.code == 1
+    assert "the lock of app is stale" in done.err
+    assert place.tap.exchanges == []
+
+
+def test_two_at_once_in_one_store(place: Place, on: Make) -> None:
+    project = on(f"{place.netloc}/base/oci:v1")
+    env = {**os.environ, "COMPOSE_STORE": str(project.store), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "composer", "push", "app", "-q"]
+    both = [
+        subprocess.Popen(
+            command, cwd=project.root, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    answers = [one.communicate() for one in both]
+    assert [one.returncode for one in both] == [0, 0], answers
+    assert answers[0][0] == answers[1][0]
+    whole(project.store)
