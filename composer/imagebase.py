@@ -61,7 +61,7 @@ class ImageBase:
         """Return the manifest of each platform.
 
         Raises:
-            InputError: two of one platform, or a document that is no image.
+            InputError: none, two of one platform, or a document that is no image.
             IntegrityError, UnreachableError: see `Source.document`.
         """
         raw = self.document(self.top)
@@ -77,6 +77,8 @@ class ImageBase:
             if str(platform) in found:
                 raise self._unusable(f"it has two images for {platform}")
             found[str(platform)] = child
+        if not found:
+            raise self._unusable("it lists no image")
         return found
 
     def image(self, descriptor: Descriptor) -> Image:
@@ -123,7 +125,7 @@ class ImageLayers:
     def _wants(self, path: str, entry: Entry) -> bool:
         name = posixpath.basename(path)
         return entry.size <= _KEPT and any(
-            path.endswith(end) for end in self.wanted if end.endswith(name)
+            f"/{path}".endswith(end) for end in self.wanted if end.endswith(name)
         )
 
     def content(self, path: str, entry: Entry, number: int) -> bytes:
@@ -134,7 +136,8 @@ class ImageLayers:
         """
         digest = Digest("sha256", entry.sha256)
         if not self.base.layout.has(digest, entry.size):
-            names = {posixpath.basename(one) for one in (path, entry.inode)}
+            written = entry.inode.partition(":")[2]  # the name that has the content
+            names = {posixpath.basename(one) for one in (path, written)}
             self._scan(number, partial(_may_be, entry.size, names))
         if not self.base.layout.has(digest, entry.size):
             raise IntegrityError.of(

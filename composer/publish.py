@@ -110,8 +110,9 @@ def _copied(blob: Descriptor, content: Content) -> Iterator[bytes]:
 def _refusal(made: Plan, target: Reference, refused: Sequence[Descriptor]) -> Fault:
     name, partial_base = made.platforms[0].base.name, made.platforms[0].base.partial
     size = sum(one.size for one in refused)
+    count = "a layer" if len(refused) == 1 else f"{len(refused)} layers"
     return Fault(
-        what=f"{target.repository} does not have {len(refused)} layers of the base",
+        what=f"{target.repository} does not have {count} of the base",
         where=str(target),
         expected=f"layers that can be mounted from {name or 'the base'}",
         found=", ".join(str(one.digest) for one in refused),

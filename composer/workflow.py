@@ -229,9 +229,16 @@ def _target(definition: ImageDefinition, to: str | None) -> Reference:
             fix=f"give it one: repository = ... in [images.{definition.name}], or --to",
         )
     try:
-        return Reference.parse(text)
+        target = Reference.parse(text)
     except ValueError as error:
         raise InputError.of(str(error), where="--to") from error
+    if target.tag is not None or target.digest is not None:
+        raise InputError.of(
+            "a repository has no tag and no digest",
+            where=f"--to {text}",
+            fix=f"--to {target.repository} --tag TAG",
+        )
+    return target
 
 
 def answer(resolved: Resolved) -> dict[str, Any]:

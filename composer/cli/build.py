@@ -11,6 +11,7 @@ import click
 from .. import unchanged
 from ..places import find_root, store_root
 from ..text import size
+from . import options
 from .render import note
 
 __all__ = ["command"]
@@ -24,6 +25,7 @@ __all__ = ["command"]
     "platforms",
     multiple=True,
     metavar="OS/ARCH",
+    callback=options.platforms,
     help="Make this platform only (may be repeated); the lock always has all of them.",
 )
 @click.option("--upgrade-base", is_flag=True, help="Let the base move to what is newest now.")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..places import find_root, store_root
+from . import options
 from .progress import showing
 from .render import note
 
@@ -16,9 +17,16 @@ __all__ = ["command"]
 
 @click.command("load")
 @click.argument("image")
-@click.option("--tag", help="The tag to load under; otherwise inputs-<12 hex digits>.")
+@click.option(
+    "--tag", callback=options.tag, help="The tag to load under; otherwise inputs-<12 hex digits>."
+)
 @click.option("--locked", is_flag=True, help="Refuse a lock that is missing or stale.")
-@click.option("--platform", metavar="OS/ARCH", help="Of an image for several platforms.")
+@click.option(
+    "--platform",
+    metavar="OS/ARCH",
+    callback=options.platform,
+    help="Of an image for several platforms.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the name only; no progress.")
 @click.pass_obj

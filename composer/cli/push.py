@@ -9,6 +9,7 @@ import click
 
 from ..places import find_root, store_root
 from ..text import size
+from . import options
 from .progress import showing
 from .render import note
 
@@ -17,7 +18,9 @@ __all__ = ["command"]
 
 @click.command("push")
 @click.argument("image")
-@click.option("--tag", help="The tag to push under; otherwise inputs-<12 hex digits>.")
+@click.option(
+    "--tag", callback=options.tag, help="The tag to push under; otherwise inputs-<12 hex digits>."
+)
 @click.option("--to", metavar="REPOSITORY", help="Another repository than the image's.")
 @click.option("--locked", is_flag=True, help="Refuse a lock that is missing or stale.")
 @click.option("--copy-base", is_flag=True, help="Also send layers of the base that are not there.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..places import store_root
+from . import options
 from .progress import showing
 
 if TYPE_CHECKING:
@@ -31,7 +32,12 @@ _KINDS = {
 @click.command("toc")
 @click.argument("image")
 @click.argument("path", required=False)
-@click.option("--platform", metavar="OS/ARCH", help="Of an image for several platforms.")
+@click.option(
+    "--platform",
+    metavar="OS/ARCH",
+    callback=options.platform,
+    help="Of an image for several platforms.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def command(
@@ -46,7 +52,7 @@ def command(
     from ..oci.layout import Layout
 
     with showing(quiet=quiet):
-        listing = open_listing(image, Layout(store_root()), platform)
+        listing = open_listing(image, Layout(store_root()), platform, path)
         found = listing.find(path or "/")
         entry = listing.files.stat(found)
         printed = entry is not None and entry.is_file and not as_json
