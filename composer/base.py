@@ -285,12 +285,15 @@ def place_of(
 
 def _ends(modules: Iterable[Module]) -> frozenset[str]:
     """Return how the paths end that modules will read, whatever the package root is."""
-    return frozenset(
-        f"/{one.target.lstrip('/')}"
-        for module in modules
-        for one in module.changes
-        if one.kind == "patch"
-    )
+    targets = {one.target for module in modules for one in module.changes if one.kind == "patch"}
+    return frozenset(map(_end, targets))
+
+
+def _end(target: str) -> str:
+    if not target.startswith("/"):
+        return f"/{target}"
+    # Of an absolute path a link may lead elsewhere: most often one far above the file.
+    return "/" + "/".join(target.strip("/").split("/")[-2:])
 
 
 def pin_image(

@@ -11,6 +11,7 @@ from .oci.dockerarchive import docker_archive
 from .oci.image import Image
 from .oci.layout import replacing
 from .oci.manifest import Descriptor
+from .progress import transfer, watched
 
 __all__ = ["Loaded", "load_image", "save_image"]
 
@@ -49,12 +50,16 @@ def load_image(
     names = list(tags)
     known = daemon.known_layers(image.config.diff_ids)
     layers = image.manifest.layers
-    contents = {one.digest: _asked(content, one) for one in layers[known:]}
-    daemon.load(docker_archive(image.config, layers, contents, names))
+    total = sum(one.size for one in layers[known:])
+    with transfer(f"load {names[0]}", total) as advance:
+        contents = {one.digest: _asked(content, one, advance) for one in layers[known:]}
+        daemon.load(docker_archive(image.config, layers, contents, names))
     return Loaded(daemon.read_back(names[0], image.config.diff_ids), min(known, len(layers)))
 
 
 def _asked(
-    content: Callable[[Descriptor], Iterable[bytes]], descriptor: Descriptor
+    content: Callable[[Descriptor], Iterable[bytes]],
+    descriptor: Descriptor,
+    advance: Callable[[int], None],
 ) -> Callable[[], Iterable[bytes]]:
-    return lambda: content(descriptor)
+    return lambda: watched(content(descriptor), advance)

@@ -22,6 +22,7 @@ from .oci.mediatype import family_of_index, is_foreign
 from .oci.ports import Source
 from .oci.registry.delivery import overlap
 from .oci.scan import Scanned, scan
+from .progress import counted
 from .tables import held_table, keep_table
 
 __all__ = ["ImageBase", "ImageLayers", "LayerFiles"]
@@ -60,7 +61,7 @@ class ImageBase:
         """Return the manifest of each platform.
 
         Raises:
-            InputError: two of one platform, or a document that is no image.
+            InputError: none, two of one platform, or a document that is no image.
             IntegrityError, UnreachableError: see `Source.document`.
         """
         raw = self.document(self.top)
@@ -76,6 +77,8 @@ class ImageBase:
             if str(platform) in found:
                 raise self._unusable(f"it has two images for {platform}")
             found[str(platform)] = child
+        if not found:
+            raise self._unusable("it lists no image")
         return found
 
     def image(self, descriptor: Descriptor) -> Image:
@@ -133,7 +136,8 @@ class ImageLayers:
         """
         digest = Digest("sha256", entry.sha256)
         if not self.base.layout.has(digest, entry.size):
-            names = {posixpath.basename(one) for one in (path, entry.inode)}
+            written = entry.inode.partition(":")[2]  # the name that has the content
+            names = {posixpath.basename(one) for one in (path, written)}
             self._scan(number, partial(_may_be, entry.size, names))
         if not self.base.layout.has(digest, entry.size):
             raise IntegrityError.of(
@@ -154,7 +158,8 @@ class ImageLayers:
                 fix="modules cannot be checked against this base",
             )
         room = max(_KEPT * 4, layer.size)
-        chunks = self.base.source().chunks(layer)
+        label = f"layer {number + 1} of {len(self.image.manifest.layers)}, {self.base.shown}"
+        chunks = counted(self.base.source().chunks(layer), label, layer.size)
         found = scan(chunks, layer.media_type, where=where, wanted=wanted, room=room)
         expected = self.image.config.diff_ids[number]
         if found.diff_id != expected:

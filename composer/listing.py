@@ -58,10 +58,13 @@ class Listing:
         return self.layers.content(path, self.files.tree.entries[path], self.files.layer(path))
 
 
-def open_listing(text: str, layout: Layout, platform: str | None) -> Listing:
+def open_listing(
+    text: str, layout: Layout, platform: str | None, path: str | None = None
+) -> Listing:
     """Read the file tables of the image that `text` names.
 
-    platform: None for the only one, or the one of this machine.
+    platform: None for the only one, or the one of this machine. path: a file whose content to
+    keep on the way, or a directory.
 
     Raises:
         InputError: there is no such image, or not on that platform.
@@ -70,7 +73,8 @@ def open_listing(text: str, layout: Layout, platform: str | None) -> Listing:
     source = open_source(text, Path.cwd())
     base = ImageBase(text, text, source.top(), lambda: source, layout)
     image = base.image(_choose(base, platform))
-    layers = ImageLayers(base, image)
+    wanted = frozenset({f"/{path.strip('/')}"}) if path else frozenset()
+    layers = ImageLayers(base, image, wanted)
     return Listing(layers, layers.files())
 
 

@@ -7,7 +7,7 @@ of gigabytes. What was put is read back by the registry client and compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +19,8 @@ from .oci.manifest import Descriptor
 from .oci.mediatype import is_foreign
 from .oci.reference import Reference
 from .plan import Plan, PlatformPlan
+from .progress import counted
+from .text import short
 
 if TYPE_CHECKING:
     from .oci.registry import Parcel
@@ -91,17 +93,26 @@ def _parcels(
                 continue
             seen.add(blob.digest)
             if number >= foreign:
-                yield Parcel(blob, reading(layout.path(blob.digest)))
+                yield Parcel(blob, partial(_sent, blob, reading(layout.path(blob.digest))))
             else:
-                content = partial(copy_from, blob) if copy_from is not None else None
+                content = partial(_copied, blob, copy_from) if copy_from is not None else None
                 yield Parcel(blob, content, origin)
+
+
+def _sent(blob: Descriptor, content: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
+    return counted(content(), f"send {short(str(blob.digest))}", blob.size)
+
+
+def _copied(blob: Descriptor, content: Content) -> Iterator[bytes]:
+    return counted(content(blob), f"copy {short(str(blob.digest))}", blob.size)
 
 
 def _refusal(made: Plan, target: Reference, refused: Sequence[Descriptor]) -> Fault:
     name, partial_base = made.platforms[0].base.name, made.platforms[0].base.partial
     size = sum(one.size for one in refused)
+    count = "a layer" if len(refused) == 1 else f"{len(refused)} layers"
     return Fault(
-        what=f"{target.repository} does not have {len(refused)} layers of the base",
+        what=f"{target.repository} does not have {count} of the base",
         where=str(target),
         expected=f"layers that can be mounted from {name or 'the base'}",
         found=", ".join(str(one.digest) for one in refused),

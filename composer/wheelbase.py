@@ -20,11 +20,12 @@ from .oci import toc
 from .oci.digest import Digest, sha256
 from .oci.filetree import Entry, LayerTable, Tree
 from .oci.image import AddedLayer, Image, derive, scratch
-from .oci.layer import Member, encode_layer
+from .oci.layer import Layer, Member, encode_layer
 from .oci.layout import Layout, atomic_write
 from .oci.manifest import Config, Manifest, canonical_json
 from .oci.platform import Platform
 from .plan import rfc3339
+from .progress import transfer
 from .wheelpin import WheelPin
 from .wheelplace import WheelPlace
 
@@ -122,9 +123,7 @@ class WheelBase:
         added: list[AddedLayer] = []
         for pin in self.pins:
             found = self._members(pin, tables)
-            with self.layout.ingest() as ingest:
-                layer = encode_layer(found, ingest.write)
-                ingest.commit(layer.digest)
+            layer = self._keep(found, f"assemble {pin.filename}")
             added.append(AddedLayer(layer, f"compose wheel {pin.filename}"))
             tables.append(LayerTable({one.path: one.entry for one in found}))
         image = derive(self._start(), added, created=rfc3339(self._epoch))
@@ -133,6 +132,18 @@ class WheelBase:
         stored = [str(self.layout.put(toc.encode(table))) for table in tables]
         atomic_write(self._record(), canonical_json([str(manifest), str(config), *stored]))
         return image, tables
+
+    def _keep(self, members: Sequence[Member], label: str) -> Layer:
+        total = sum(one.entry.size for one in members if one.entry.is_file)
+        with transfer(label, total) as advance, self.layout.ingest() as ingest:
+
+            def emit(data: bytes | memoryview) -> None:
+                ingest.write(data)
+                advance(len(data))
+
+            layer = encode_layer(members, emit)
+            ingest.commit(layer.digest)
+        return layer
 
     def _members(self, pin: WheelPin, wheels: Sequence[LayerTable]) -> tuple[Member, ...]:
         """Return what the layer of one wheel holds, on top of the layers of `wheels`."""

@@ -17,11 +17,14 @@ from .errors import CheckFailedError, ComposeError, Fault, InputError
 from .lock import dump
 from .oci.archive import write_archive
 from .oci.digest import Digest
+from .oci.image import Image
 from .oci.layout import Layout, atomic_write, reading
 from .oci.manifest import Descriptor
+from .oci.mediatype import is_foreign
 from .oci.reference import Reference
 from .places import lock_path
 from .plan import Plan
+from .progress import transfer, watched
 from .project import ImageDefinition, Project
 from .publish import Published, publish
 from .resolve import Choice, Resolved, resolve, stale
@@ -116,8 +119,15 @@ def build(
     if output is not None:
         images = [one.image for one in resolved.plan.platforms]
         index = resolved.plan.index if len(images) == len(resolved.lock.platforms) else None
-        write_archive(output, images, index, image, _content(project, layout, resolved))
+        content = _content(project, layout, resolved)
+        with transfer(f"write {output}", _size(images)) as advance:
+            write_archive(output, images, index, image, lambda one: watched(content(one), advance))
     return resolved
+
+
+def _size(images: Iterable[Image]) -> int:
+    layers = (layer for image in images for layer in image.manifest.layers)
+    return sum({one.digest: one.size for one in layers if not is_foreign(one.media_type)}.values())
 
 
 def _content(
@@ -219,9 +229,16 @@ def _target(definition: ImageDefinition, to: str | None) -> Reference:
             fix=f"give it one: repository = ... in [images.{definition.name}], or --to",
         )
     try:
-        return Reference.parse(text)
+        target = Reference.parse(text)
     except ValueError as error:
         raise InputError.of(str(error), where="--to") from error
+    if target.tag is not None or target.digest is not None:
+        raise InputError.of(
+            "a repository has no tag and no digest",
+            where=f"--to {text}",
+            fix=f"--to {target.repository} --tag TAG",
+        )
+    return target
 
 
 def answer(resolved: Resolved) -> dict[str, Any]:

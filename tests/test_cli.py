@@ -19,7 +19,7 @@ HEAVY = ("docker", "torch", "vllm", "pydantic", "rich", "urllib3", "requests", "
 def test_version_and_help(tmp_path: Path) -> None:
     assert compose("--version", cwd=tmp_path).out == f"compose {__version__}\n"
     out = compose("--help", cwd=tmp_path).out
-    for verb in ("build", "lock", "schema", "show", "why"):
+    for verb in ("build", "doctor", "lock", "schema", "show", "why"):
         assert f"\n  {verb} " in out
         assert compose(verb, "--help", cwd=tmp_path).out.startswith("Usage: compose " + verb)
 
@@ -46,7 +46,7 @@ def _modules_after(code: str) -> set[str]:
 
 
 def test_the_command_line_imports_nothing_heavy() -> None:
-    code = "import composer.cli, composer.cli.build, composer.unchanged"
+    code = "import composer.cli, composer.cli.build, composer.cli.progress, composer.unchanged"
     assert not _modules_after(code) & set(HEAVY)
 
 

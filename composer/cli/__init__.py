@@ -23,6 +23,7 @@ __all__ = ["run"]
 
 _VERBS = {
     "build": "Make an image in the store, bit for bit what its lock says.",
+    "doctor": "Say what this machine and a registry can do.",
     "load": "Build an image and load it into the Docker daemon.",
     "lock": "Resolve images and write lock/; or check them.",
     "push": "Build an image and push it; only what is ours is sent.",
@@ -92,4 +93,7 @@ def run(arguments: Sequence[str]) -> int:
         # The reader of stdout went away; Python would complain again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # files and networks have errors of their own: this is stdout
+        click.echo(f"error: cannot write the output: {error.strerror}", err=True)
+        return 3
     return code if isinstance(code, int) else 0

@@ -11,6 +11,7 @@ import click
 from .. import unchanged
 from ..places import find_root, store_root
 from ..text import size
+from . import options
 from .render import note
 
 __all__ = ["command"]
@@ -24,6 +25,7 @@ __all__ = ["command"]
     "platforms",
     multiple=True,
     metavar="OS/ARCH",
+    callback=options.platforms,
     help="Make this platform only (may be repeated); the lock always has all of them.",
 )
 @click.option("--upgrade-base", is_flag=True, help="Let the base move to what is newest now.")
@@ -33,7 +35,7 @@ __all__ = ["command"]
     help="Also write the image as one tar that docker, podman and skopeo read.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the digest only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the digest only; no progress.")
 @click.pass_obj
 def command(
     project: Path | None,
@@ -67,6 +69,7 @@ def command(
             upgrade_base=upgrade_base,
             output=output,
             quiet=quiet or as_json,
+            silent=quiet,
         )
     _print(found, as_json=as_json, quiet=quiet)
 
@@ -80,15 +83,18 @@ def _build(
     upgrade_base: bool,
     output: Path | None,
     quiet: bool,
+    silent: bool,
 ) -> dict[str, Any]:
     from .. import project, workflow
     from ..oci.layout import Layout
     from ..resolve import Choice
+    from .progress import showing
 
     choice = Choice(locked=locked, upgrade_base=upgrade_base, platforms=platforms)
-    resolved = workflow.build(
-        project.load(root), Layout(store_root()), image, choice, output=output
-    )
+    with showing(quiet=silent):
+        resolved = workflow.build(
+            project.load(root), Layout(store_root()), image, choice, output=output
+        )
     for remark in resolved.remarks:
         note(remark)
     if not resolved.fresh and not quiet:

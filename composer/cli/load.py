@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from ..places import find_root, store_root
+from . import options
+from .progress import showing
 from .render import note
 
 __all__ = ["command"]
@@ -15,10 +17,18 @@ __all__ = ["command"]
 
 @click.command("load")
 @click.argument("image")
-@click.option("--tag", help="The tag to load under; otherwise inputs-<12 hex digits>.")
+@click.option(
+    "--tag", callback=options.tag, help="The tag to load under; otherwise inputs-<12 hex digits>."
+)
 @click.option("--locked", is_flag=True, help="Refuse a lock that is missing or stale.")
-@click.option("--platform", metavar="OS/ARCH", help="Of an image for several platforms.")
+@click.option(
+    "--platform",
+    metavar="OS/ARCH",
+    callback=options.platform,
+    help="Of an image for several platforms.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the name only; no progress.")
 @click.pass_obj
 def command(
     project: Path | None,
@@ -28,6 +38,7 @@ def command(
     locked: bool,
     platform: str | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """Build IMAGE and load it into the Docker daemon; print the name to run it by.
 
@@ -41,9 +52,10 @@ def command(
 
     root = find_root((project or Path()).absolute())
     choice = Choice(locked=locked, platforms=(platform,) if platform else ())
-    resolved, name, loaded = workflow.load(
-        projects.load(root), Layout(store_root()), image, choice, tag=tag
-    )
+    with showing(quiet=quiet):
+        resolved, name, loaded = workflow.load(
+            projects.load(root), Layout(store_root()), image, choice, tag=tag
+        )
     for remark in resolved.remarks:
         note(remark)
     if as_json:
@@ -57,6 +69,7 @@ def command(
         }
         click.echo(json.dumps(document, indent=2))
         return
-    layers = len(loaded.image.diff_ids)
-    click.echo(f"{layers} layers, {loaded.left_out} of them there already; {loaded.image.id}")
+    if not quiet:
+        layers = len(loaded.image.diff_ids)
+        click.echo(f"{layers} layers, {loaded.left_out} of them there already; {loaded.image.id}")
     click.echo(name)

@@ -9,6 +9,7 @@ import click
 
 from ..places import find_root, store_root
 from ..text import short
+from .progress import showing
 from .render import note
 
 __all__ = ["command"]
@@ -35,6 +36,7 @@ __all__ = ["command"]
     metavar="SECONDS",
     help="Record another time for our layers' files; 'base' goes back to the base's.",
 )
+@click.option("-q", "--quiet", is_flag=True, help="Print the digests only; no progress.")
 @click.pass_obj
 def command(
     project: Path | None,
@@ -45,6 +47,7 @@ def command(
     reverts: tuple[str, ...],
     upgrade_base: bool,
     source_date_epoch: str | None,
+    quiet: bool,
 ) -> None:
     """Resolve IMAGES (all of them where none is named) and write lock/IMAGE.lock.
 
@@ -65,17 +68,20 @@ def command(
     layout = Layout(store_root())
     names = images or tuple(loaded.images)
     if check:
-        workflow.check(loaded, layout, names, against=against, reverts=reverts)
+        with showing(quiet=quiet):
+            workflow.check(loaded, layout, names, against=against, reverts=reverts)
         click.echo(f"{len(names)} locks are current")
         return
     choice = Choice(
         upgrade_base=upgrade_base, epoch=epoch, forget_epoch=source_date_epoch == "base"
     )
-    for one in workflow.lock(loaded, layout, names, choice):
+    with showing(quiet=quiet):
+        resolved = workflow.lock(loaded, layout, names, choice)
+    for one in resolved:
         for remark in one.remarks:
             note(remark)
         lines = ["unchanged"] if one.fresh else one.differences
-        for line in lines:
+        for line in () if quiet else lines:
             click.echo(f"{one.lock.image}: {line}")
         click.echo(f"{one.lock.image} {short(one.lock.digest)}")
 

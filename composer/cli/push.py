@@ -9,6 +9,8 @@ import click
 
 from ..places import find_root, store_root
 from ..text import size
+from . import options
+from .progress import showing
 from .render import note
 
 __all__ = ["command"]
@@ -16,7 +18,9 @@ __all__ = ["command"]
 
 @click.command("push")
 @click.argument("image")
-@click.option("--tag", help="The tag to push under; otherwise inputs-<12 hex digits>.")
+@click.option(
+    "--tag", callback=options.tag, help="The tag to push under; otherwise inputs-<12 hex digits>."
+)
 @click.option("--to", metavar="REPOSITORY", help="Another repository than the image's.")
 @click.option("--locked", is_flag=True, help="Refuse a lock that is missing or stale.")
 @click.option("--copy-base", is_flag=True, help="Also send layers of the base that are not there.")
@@ -24,7 +28,7 @@ __all__ = ["command"]
     "--export-base", is_flag=True, help="Take a base that only the Docker daemon has out of it."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the pinned reference only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the pinned reference only; no progress.")
 @click.pass_obj
 def command(
     project: Path | None,
@@ -49,16 +53,17 @@ def command(
     from ..resolve import Choice
 
     root = find_root((project or Path()).absolute())
-    resolved, published = workflow.push(
-        projects.load(root),
-        Layout(store_root()),
-        image,
-        Choice(locked=locked),
-        tag=tag,
-        to=to,
-        copy_base=copy_base,
-        export_base=export_base,
-    )
+    with showing(quiet=quiet):
+        resolved, published = workflow.push(
+            projects.load(root),
+            Layout(store_root()),
+            image,
+            Choice(locked=locked),
+            tag=tag,
+            to=to,
+            copy_base=copy_base,
+            export_base=export_base,
+        )
     for remark in resolved.remarks:
         note(remark)
     if resolved.lock.base.image.startswith("archive:") and export_base:

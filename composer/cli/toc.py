@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..places import store_root
+from . import options
+from .progress import showing
 
 if TYPE_CHECKING:
     from ..oci.filetree import Entry
@@ -30,9 +32,17 @@ _KINDS = {
 @click.command("toc")
 @click.argument("image")
 @click.argument("path", required=False)
-@click.option("--platform", metavar="OS/ARCH", help="Of an image for several platforms.")
+@click.option(
+    "--platform",
+    metavar="OS/ARCH",
+    callback=options.platform,
+    help="Of an image for several platforms.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
-def command(image: str, path: str | None, *, platform: str | None, as_json: bool) -> None:
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+def command(
+    image: str, path: str | None, *, platform: str | None, as_json: bool, quiet: bool
+) -> None:
     """List the files of IMAGE below PATH; or, where PATH is a file, print it.
 
     IMAGE is a reference, oci:DIR[:TAG], archive:FILE.tar or docker-daemon:NAME. Nothing is pulled:
@@ -41,11 +51,14 @@ def command(image: str, path: str | None, *, platform: str | None, as_json: bool
     from ..listing import open_listing
     from ..oci.layout import Layout
 
-    listing = open_listing(image, Layout(store_root()), platform)
-    found = listing.find(path or "/")
-    entry = listing.files.stat(found)
-    if entry is not None and entry.is_file and not as_json:
-        sys.stdout.buffer.write(listing.read(found))
+    with showing(quiet=quiet):
+        listing = open_listing(image, Layout(store_root()), platform, path)
+        found = listing.find(path or "/")
+        entry = listing.files.stat(found)
+        printed = entry is not None and entry.is_file and not as_json
+        content = listing.read(found) if printed else b""
+    if printed:
+        sys.stdout.buffer.write(content)
         return
     for name, one in listing.below(found):
         click.echo(json.dumps(_document(name, one)) if as_json else _line(name, one))

@@ -95,6 +95,16 @@ class Daemon:
         """Let go of the connection."""
         self.api.close()
 
+    def version(self) -> Mapping[str, Any]:
+        """Return what the daemon says of its version and machine.
+
+        Raises:
+            UnreachableError: it does not answer.
+        """
+        with daemon_errors(self.endpoint):
+            said: Mapping[str, Any] = self.api.version()
+        return said
+
     def image(self, name: str) -> DaemonImage:
         """Return what the daemon says of the image with a name or ID.
 

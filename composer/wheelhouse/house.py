@@ -19,6 +19,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from ..errors import Fault, InputError, IntegrityError, UnreachableError, raise_all
 from ..oci.digest import Digest
 from ..oci.layout import Ingest, Layout, storage_errors
+from ..progress import transfer
 from ..wheel.tags import WheelTarget
 from ..wheelpin import WheelPin
 from .pip import download
@@ -43,7 +44,9 @@ def resolve(
     wanted = _parse(requirements)
     arguments = [*target.pip_options, *(str(one) for one in wanted.values())]
     with _download_directory(layout) as directory:
-        files = download(arguments, tuple(wanted.values()), target, directory)
+        with transfer(f"pip download {', '.join(map(str, wanted.values()))}") as advance:
+            files = download(arguments, tuple(wanted.values()), target, directory)
+            advance(sum(one.stat().st_size for one in files))
         named = _by_name(files, wanted, target)
         return tuple(
             _pin(text, named[canonicalize_name(one.name)], layout)
@@ -162,7 +165,9 @@ def _download(pin: WheelPin, target: WheelTarget, layout: Layout, directory: Pat
         listed.write_text(f"{requirement} --hash={pin.digest}\n")
     arguments = [*target.pip_options_for(pin.filename), "--requirement", str(listed)]
     try:
-        files = download(arguments, [requirement], target, directory, constrained=False)
+        with transfer(f"pip download {pin.filename}") as advance:
+            files = download(arguments, [requirement], target, directory, constrained=False)
+            advance(pin.size)
     except (InputError, UnreachableError) as error:
         if layout.has(pin.digest):
             raise layout.damaged(pin.digest, "other bytes") from error

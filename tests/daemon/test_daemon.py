@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from composer.daemons import load_image
 from composer.errors import InputError, IntegrityError, UnreachableError
 from composer.oci.archivesource import ArchiveSource
 from composer.oci.daemon import Daemon
@@ -22,9 +23,12 @@ from composer.oci.dockerhost import Endpoint
 from composer.oci.filetree import Entry, PathError
 from composer.oci.image import AddedLayer, Image, derive
 from composer.oci.layer import Layer, encode_layer
+from composer.oci.layout import Layout, reading
 from composer.oci.manifest import Config, Descriptor, Manifest
 from composer.oci.mediatype import OCI
-from tests.oci.support import CREATED, file, folder
+from composer.progress import using
+from tests.oci.support import CREATED, file, folder, image, store_layer
+from tests.support.progress import Heard, Listener
 
 from .conftest import BUSYBOX, CAPABILITY, GREETING
 
@@ -216,3 +220,20 @@ def test_a_daemon_that_goes_away(socket: Path, tmp_path: Path) -> None:
     daemon.close()
     del daemon
     gc.collect()
+
+
+def test_how_far_a_load_is_can_be_seen(
+    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", endpoint.host)
+    layout = Layout(tmp_path)
+    layers = [store_layer(layout, [file("etc/progress", b"%d" % one)]) for one in range(2)]
+    made = image(layers)
+    listener = Listener()
+    with using(listener):
+        load_image(made, ["progress:v1"], lambda one: reading(layout.path(one.digest))())
+        again = load_image(made, ["progress:v2"], lambda one: reading(layout.path(one.digest))())
+    total = sum(one.size for one, _ in layers)
+    assert listener.heard[0] == Heard("load progress:v1", total, total, True)
+    left = sum(one.size for one, _ in layers[again.left_out :])
+    assert listener.heard[1:] == [Heard("load progress:v2", left, left, True)]

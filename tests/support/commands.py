@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import shutil
+import struct
 import subprocess
 import sys
+import termios
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +49,42 @@ def compose(
     command = [sys.executable, "-m", "composer", *arguments]
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
     return run(command, cwd=cwd, env=surroundings, ok=ok)
+
+
+def compose_on_terminal(
+    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, ok: bool = True
+) -> Done:
+    """Run `compose` with a terminal of 80 columns as its stderr, and stdout in a pipe."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    said: list[bytes] = []
+
+    def listen() -> None:
+        with contextlib.suppress(OSError):  # how Linux says that nobody writes any more
+            while data := os.read(ours, 65536):
+                said.append(data)
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    command = [sys.executable, "-m", "composer", *arguments]
+    surroundings = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT), **(env or {})}
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=surroundings,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            check=False,
+            timeout=600,
+        )
+    finally:
+        os.close(theirs)
+        listener.join()
+        os.close(ours)
+    shown = b"".join(said).decode()
+    assert not ok or done.returncode == 0, f"{command}\n{done.stdout!r}\n{shown}"
+    return Done(done.returncode, done.stdout.decode(), shown)
 
 
 def run(

@@ -129,9 +129,10 @@ class SmallProject:
         self.module(module, contents={"core.patch": diff(before, after)}, patch=[entry], **keys)
         return after
 
-    def compose(self, *arguments: str, ok: bool = True, **env: str) -> Done:
-        """Run `compose` in the project, with no package index but the folder of wheels."""
-        surroundings = {
+    @property
+    def surroundings(self) -> dict[str, str]:
+        """The environment: a store of its own, no package index but the folder of wheels."""
+        return {
             "COMPOSE_STORE": str(self.store),
             "PIP_CONFIG_FILE": "/dev/null",
             "PIP_NO_INDEX": "1",
@@ -139,9 +140,11 @@ class SmallProject:
             "PIP_EXTRA_INDEX_URL": "",
             "PIP_RETRIES": "0",
             **self.env,
-            **env,
         }
-        return compose(*arguments, cwd=self.root, env=surroundings, ok=ok)
+
+    def compose(self, *arguments: str, ok: bool = True, **env: str) -> Done:
+        """Run `compose` in the project, in its surroundings."""
+        return compose(*arguments, cwd=self.root, env={**self.surroundings, **env}, ok=ok)
 
     def build(self, image: str = "app", *flags: str, **env: str) -> Any:
         """Build an image and return what `--json` prints."""

@@ -25,8 +25,10 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 __all__ = ["Cut", "Reply", "Repo", "Seen", "Simulator"]
 
 _API = re.compile(
-    r"/v2/(?P<name>.+)/(?P<kind>blobs/uploads|blobs|manifests|tags)/(?P<rest>[^/]*)\Z"
+    r"/v2/(?P<name>.+)/(?P<kind>blobs/uploads|blobs|manifests|referrers|tags)/(?P<rest>[^/]*)\Z"
 )
+
+_INDEX = "application/vnd.oci.image.index.v1+json"
 
 
 def digest_of(data: bytes) -> str:
@@ -111,10 +113,13 @@ class Simulator:
     redirect_blobs: str = ""  # an origin
     min_chunk: int = 0
     page: int = 1000
-    delay: float = 0.0
+    delay: float = 0.0  # seconds before an answer
+    pace: float = 0.0  # seconds after each eighth of a blob's content
     damage: str = ""  # of blobs: "corrupt", "longer", "shorter"
     chunked_answers: bool = False
     auto_create: bool = True
+    api_version: str = "registry/2.0"
+    referrers: bool = True
 
     blobs: dict[str, bytes] = field(default_factory=dict)
     repositories: dict[str, Repo] = field(default_factory=dict)
@@ -265,7 +270,14 @@ class _Handler(BaseHTTPRequestHandler):
         if self.cut is not None:
             self.wfile.write(body[: self.cut.after])
             self._reset(self.cut)
-        self.wfile.write(body)
+        if not self.sim.pace or "/blobs/" not in self.path:
+            self.wfile.write(body)
+            return
+        step = -(-len(body) // 8) or 1
+        for start in range(0, len(body), step):
+            self.wfile.write(body[start : start + step])
+            self.wfile.flush()
+            time.sleep(self.sim.pace)
 
     def _error(self, status: int, code: str, message: str, **headers: str) -> Any:
         body = json.dumps({"errors": [{"code": code, "message": message}]}).encode()
@@ -274,6 +286,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _route(self, path: str) -> Any:
         if path == "/token":
             return self._token()
+        if path == "/v2/":
+            version = self.sim.api_version
+            named = {"Docker-Distribution-API-Version": version} if version else {}
+            status, headers, body = self._refuse("") or (200, {}, b"{}")
+            return status, {**headers, **named}, body
         match = _API.match(path)
         if match is None:
             return 404, {}, b"404 page not found"
@@ -284,6 +301,7 @@ class _Handler(BaseHTTPRequestHandler):
             "blobs": self._blob,
             "blobs/uploads": self._upload,
             "manifests": self._manifest,
+            "referrers": self._referrers,
             "tags": self._tags,
         }[kind]
         return handler(name, rest)
@@ -292,7 +310,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, name: str) -> Any:
         action = "pull" if self.command in ("GET", "HEAD") else "push"
-        wanted = {(name, action)}
+        wanted = {(name, action)} if name else set()
         if "from" in self.query and "mount" in self.query:
             wanted.add((self.query["from"][0], "pull"))
         if self.sim.extra_scope:
@@ -415,6 +433,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif which != digest:
             return self._error(400, "DIGEST_INVALID", "digest did not match")
         return 201, {"Location": "/v2/", **self._digest_header(digest)}, b""
+
+    def _referrers(self, name: str, subject: str) -> Any:
+        if not self.sim.referrers:
+            return 404, {}, b"404 page not found"
+        index = {"schemaVersion": 2, "mediaType": _INDEX, "manifests": []}
+        return 200, {"Content-Type": _INDEX}, json.dumps(index).encode()
 
     def _tags(self, name: str, rest: str) -> Any:
         if name not in self.sim.repositories or rest != "list":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -66,6 +67,8 @@ def overlap(
 ) -> list[Result]:
     """Call `function` with every item, several at a time; results in the items' order.
 
+    Its threads have the context variables of the caller.
+
     After a failure no further item is begun.
 
     Raises:
@@ -86,7 +89,10 @@ def overlap(
             except BaseException as error:  # raised again by the caller's thread
                 errors[number] = error
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(workers, len(items)))]
+    threads = [
+        threading.Thread(target=copy_context().run, args=(work,), daemon=True)
+        for _ in range(min(workers, len(items)))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

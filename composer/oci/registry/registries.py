@@ -11,6 +11,7 @@ from ..reference import Reference
 from .backoff import Clock, Patience, Policy
 from .credentials import Credentials, auth_files, find_credentials
 from .location import Endpoint
+from .probe import Probe
 from .remote import Remote
 from .repository import Repository
 from .session import Session, ask_plainly
@@ -72,6 +73,10 @@ class Registries:
     def destination(self, reference: Reference) -> Repository:
         """Return the repository, to write to (and read from); nothing is asked yet."""
         return self._repository(reference, "pull,push")
+
+    def probe(self, domain: str, path: str, actions: str) -> Probe:
+        """Return questions to a registry and, where `path` is given, to a repository there."""
+        return Probe(Remote(self._session(domain), domain, path, actions))
 
     def _repository(self, reference: Reference, actions: str) -> Repository:
         session = self._session(reference.domain)
