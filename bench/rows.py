@@ -182,7 +182,7 @@ def file_table(stage: Stage, layer: Path, runs: int) -> Work:
     size = layer.stat().st_size / 1e6
     work = Work(f"File table of a gzip layer of {size:.0f} MB, for the first time")
     reference = f"oci:{layer.parents[2]}:last-layer"
-    command = [compose(), "toc", reference, f"/{TARGET}"]
+    command = [compose(), "toc", reference, f"/{Path(TARGET).parent}"]
     gunzip = script(f"gunzip -c <{layer} >/dev/null")
     for _ in range(runs):
         store = stage.fresh("store")
