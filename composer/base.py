@@ -74,7 +74,7 @@ class Base:
         """
         if self.image is None:
             return self._wheels_alone(platform)
-        original = self.image.image(self.children[platform])
+        original = _original(self.image, self.children[platform], platform)
         layers = _Once(ImageLayers(self.image, original, _ends(modules)))
         view: Callable[[], LayeredFiles] = layers
         image, content = original, layers.content
@@ -195,6 +195,20 @@ def _locked_wheel(platform: str, pin: WheelPin) -> LockedWheel:
         digest=str(pin.digest),
         size=pin.size,
     )
+
+
+def _original(image: ImageBase, child: Descriptor, platform: str) -> Image:
+    """Return the image of one platform; its config must say the same platform as the index."""
+    found = image.image(child)
+    if str(found.platform) != platform:
+        raise InputError.of(
+            "an image of the base is of another platform than its index says",
+            where=f"{image.shown}, {child.digest}",
+            expected=platform,
+            found=f"{found.platform}, in its config",
+            fix="name the platforms to build on: 'platforms' of the base",
+        )
+    return found
 
 
 def _elsewhere(image: ImageBase) -> str:

@@ -292,6 +292,24 @@ def test_two_images_of_one_platform(on: Make, tmp_path: Path) -> None:
     refused(project, 2, "it has two images for linux/amd64")
 
 
+def test_an_image_of_another_platform_than_its_index_says(on: Make, tmp_path: Path) -> None:
+    image = image_base(tmp_path / "layers")
+    index = image.document(image.digest)
+    for child in index["manifests"]:
+        if child["platform"]["architecture"] == "arm64":
+            child.update(one_image(image, [with_core()]), platform=child["platform"])
+    image.top = image.add_json(index, index["mediaType"])
+    base = f"oci:{image.layout(tmp_path / 'base')}"
+    refused(
+        on(base),
+        2,
+        "an image of the base is of another platform than its index says",
+        "expected: linux/arm64",
+        "found:    linux/amd64, in its config",
+    )
+    on(base, platforms=["linux/amd64"]).build()
+
+
 def test_an_index_without_images(on: Make, tmp_path: Path) -> None:
     image = image_base(tmp_path / "layers", archs=["amd64"])
     index = image.document(image.digest)
