@@ -88,7 +88,8 @@ class Base:
             both = _Both(layers, wheels, tables)
             view, content = both, both.content
         known = locked is not None and locked.base == str(image.digest)
-        facts = _facts(locked) if locked is not None and known else Facts()
+        count = len(image.manifest.layers)
+        facts = _facts(locked, count) if locked is not None and known else Facts()
         answers = FactView(facts, view, content)
         return PlatformBase(
             platform=Platform.parse(platform),
@@ -215,16 +216,24 @@ def _elsewhere(image: ImageBase) -> str:
     return image.location if image.location != image.shown else ""
 
 
-def _facts(locked: LockedPlatform) -> Facts:
+def _facts(locked: LockedPlatform, layers: int) -> Facts:
     try:
-        return Facts.parse(locked.facts)
+        facts = Facts.parse(locked.facts)
     except ValueError as error:
-        raise IntegrityError.of(
-            "the lock is damaged",
-            where=f"facts of {locked.platform}",
-            found=str(error),
-            fix="restore it: `git checkout -- lock/`",
-        ) from error
+        raise _damaged(locked, str(error)) from error
+    for path, number in facts.layers.items():
+        if not 0 <= number < layers:
+            raise _damaged(locked, f"{path} in layer {number} of {layers}, counted from 0")
+    return facts
+
+
+def _damaged(locked: LockedPlatform, found: str) -> IntegrityError:
+    return IntegrityError.of(
+        "the lock is damaged",
+        where=f"facts of {locked.platform}",
+        found=found,
+        fix="restore it: `git checkout -- lock/`",
+    )
 
 
 class _Once:

@@ -487,3 +487,35 @@ def test_two_at_once_in_one_store(place: Place, on: Make) -> None:
     assert [one.returncode for one in both] == [0, 0], answers
     assert answers[0][0] == answers[1][0]
     whole(project.store)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f"stat {TINY}/core.py f", f"stat {TINY}/core.py z"),
+        (f"{hashlib.sha256(CORE).hexdigest()}", "abc"),
+        (f"layer {TINY}/core.py 1", f"layer {TINY}/core.py 3"),
+        ("names opt", "numbers opt"),
+    ],
+)
+def test_facts_that_are_damaged(place: Place, on: Make, old: str, new: str) -> None:
+    project = on(f"{place.netloc}/base/oci:v1")
+    project.build()
+    path = project.root / "lock/app.lock"
+    head, facts, rest = path.read_text().partition("facts = [")
+    assert old in rest
+    path.write_text(head + facts + rest.replace(old, new, 1))
+    refused(project, 4, "the lock is damaged", "facts of linux/amd64", "git checkout -- lock/")
+
+
+@pytest.mark.parametrize("key", ["os", "architecture"])
+def test_a_config_without_a_platform(on: Make, tmp_path: Path, key: str) -> None:
+    def drop(image: BaseImage) -> None:
+        manifest = image.document(image.digest)
+        config = image.document(manifest["config"]["digest"])
+        del config[key]
+        manifest["config"] = image.add_json(config, manifest["config"]["mediaType"])
+        image.top = image.add_json(manifest, image.top["mediaType"])
+
+    project = on(layout_of([with_core()], tmp_path / "base", drop))
+    refused(project, 2, "the base is not an image that can be built on", "is not a platform")
