@@ -289,4 +289,4 @@ def _remember(project: Project, layout: Layout, resolved: Resolved, choice: Choi
             blobs[str(part.digest)] = part.size
     question = unchanged.Question(project.root, image, ",".join(choice.platforms))
     path = unchanged.record_path(layout.root, question)
-    atomic_write(path, unchanged.record(inputs, blobs, answer(resolved)))
+    atomic_write(path, unchanged.record(inputs, blobs, answer(resolved)), durable=False)
