@@ -119,10 +119,14 @@ def table(found: dict[str, list[float]]) -> str:
         slow = name in ("cold assembly of the base", "unzip -p | sha256sum")
         against, base = ("unzip", unzip) if slow else ("python", floor)
         lines.append(
-            f"| {name} | {median[name]:.3f} | {min(times):.3f} | {max(times):.3f} | {len(times)}"
-            f" | {median[name] / base:.2f} x {against} | {BARS.get(name, '')} |"
+            f"| {_cell(name)} | {median[name]:.3f} | {min(times):.3f} | {max(times):.3f} | {len(times)}"
+            f" | {median[name] / base:.2f} x {against} | {_cell(BARS.get(name, ''))} |"
         )
     return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def main() -> None:
