@@ -118,8 +118,9 @@ def table(found: dict[str, list[float]]) -> str:
     for name, times in found.items():
         slow = name in ("cold assembly of the base", "unzip -p | sha256sum")
         against, base = ("unzip", unzip) if slow else ("python", floor)
+        low, high = min(times), max(times)
         lines.append(
-            f"| {_cell(name)} | {median[name]:.3f} | {min(times):.3f} | {max(times):.3f} | {len(times)}"
+            f"| {_cell(name)} | {median[name]:.3f} | {low:.3f} | {high:.3f} | {len(times)}"
             f" | {median[name] / base:.2f} x {against} | {_cell(BARS.get(name, ''))} |"
         )
     return "\n".join(lines)
