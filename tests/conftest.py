@@ -14,6 +14,8 @@ NO_SKIP = bool(os.environ.get("COMPOSE_TESTS_NO_SKIP"))
 
 # Hides stale bytecode, which is what some tests are about.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Hides what is still in a buffer when a process ends.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 
 @pytest.fixture(autouse=True)

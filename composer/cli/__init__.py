@@ -76,12 +76,18 @@ def _cli(ctx: click.Context, project: Path | None) -> None:
     ctx.obj = project
 
 
+def _discard_output() -> None:
+    """Point stdout nowhere: Python would try to write the rest again, and complain, at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run `compose` with `arguments` and return its exit code."""
     # pydantic would read the metadata of every installed distribution to find plugins: 10 ms.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         code = _cli.main(args=list(arguments), prog_name="compose", standalone_mode=False)
+        sys.stdout.flush()  # now, while there is somebody to say that it failed
     except ComposeError as error:
         show_error(error)
         return error.exit_code
@@ -92,10 +98,10 @@ def run(arguments: Sequence[str]) -> int:
         error.show()
         return 2
     except BrokenPipeError:
-        # The reader of stdout went away; Python would complain again when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 1
     except OSError as error:  # files and networks have errors of their own: this is stdout
+        _discard_output()
         click.echo(f"error: cannot write the output: {error.strerror}", err=True)
         return 3
     return code if isinstance(code, int) else 0
