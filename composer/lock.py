@@ -1,23 +1,25 @@
 """`lock/<image>.lock`: everything an image was resolved to, down to the result's digests.
 
 The lock is written by `compose` and read by people in review: one TOML file, sorted, with a
-line for each thing that can change.
+line for each thing that can change. What only makes or writes a lock is imported when one is
+made: those who read locks are quick.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tomli_w
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from . import fingerprint
-from .errors import IntegrityError
+from .errors import InputError, IntegrityError
 from .oci.digest import Digest
 from .oci.platform import Platform
-from .plan import Plan, PlatformPlan, knob_values, settings
 from .tomlfile import parse, validate
+
+if TYPE_CHECKING:
+    from .plan import Plan, PlatformPlan
 
 __all__ = [
     "Lock",
@@ -221,6 +223,8 @@ def lock_of(
 
     kept: records of platforms that were not planned now; then `digest` is the index's.
     """
+    from .plan import knob_values, settings
+
     definition = plan.definition
     knobs: dict[str, list[LockedKnob]] = {}
     for module, name, values, value in knob_values(definition):
@@ -291,6 +295,8 @@ def _locked_platform(one: PlatformPlan) -> LockedPlatform:
 
 def dump(lock: Lock) -> bytes:
     """Serialise a lock: the same lock gives the same bytes."""
+    import tomli_w
+
     document = lock.model_dump(by_alias=True, exclude_defaults=True)
     return (_HEADER + tomli_w.dumps(document)).encode()
 
@@ -302,8 +308,6 @@ def load(raw: bytes, shown: str) -> Lock:
         IntegrityError: it was damaged, or written by hand; never an `InputError`, because
             nobody but compose writes it.
     """
-    from .errors import InputError  # noqa: PLC0415
-
     try:
         lock = validate(parse(raw, shown), Lock)
     except InputError as error:
