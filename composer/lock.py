@@ -8,6 +8,7 @@ made: those who read locks are quick.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -16,6 +17,7 @@ from . import fingerprint
 from .errors import InputError, IntegrityError
 from .oci.digest import Digest
 from .oci.platform import Platform
+from .places import lock_path
 from .tomlfile import parse, validate
 
 if TYPE_CHECKING:
@@ -25,15 +27,18 @@ __all__ = [
     "Lock",
     "LockedBase",
     "LockedChange",
+    "LockedKnob",
     "LockedLayer",
     "LockedModule",
     "LockedPlatform",
     "LockedRead",
     "LockedWheel",
+    "Record",
     "differences",
     "dump",
     "load",
     "lock_of",
+    "read_lock",
 ]
 
 _HEADER = "# Made by compose: change images.toml or modules/ and run `compose lock`.\n"
@@ -52,11 +57,13 @@ PlatformText = Annotated[str, AfterValidator(_platform)]
 Size = Annotated[int, Field(ge=0)]
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """A part of a document that compose writes; unknown keys are refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class LockedWheel(_Record):
+class LockedWheel(Record):
     """A wheel of a base, by name and content. `size` in bytes."""
 
     platform: PlatformText
@@ -68,7 +75,7 @@ class LockedWheel(_Record):
     size: Size
 
 
-class LockedBase(_Record):
+class LockedBase(Record):
     """What the base is pinned to. `digest`: of its index or single manifest.
 
     image, media_type, size: of a base that is an image, or has wheels on one; reference: where
@@ -93,7 +100,7 @@ class LockedBase(_Record):
     wheels: tuple[LockedWheel, ...] = ()
 
 
-class LockedKnob(_Record):
+class LockedKnob(Record):
     """A knob with the value the image sets."""
 
     name: str
@@ -101,7 +108,7 @@ class LockedKnob(_Record):
     value: str
 
 
-class LockedModule(_Record):
+class LockedModule(Record):
     """A module. `content`: of all it says and brings, on whatever base."""
 
     name: str
@@ -110,7 +117,7 @@ class LockedModule(_Record):
     knobs: tuple[LockedKnob, ...] = ()
 
 
-class LockedLayer(_Record):
+class LockedLayer(Record):
     """A layer of ours. `size` in bytes, as stored."""
 
     module: str
@@ -119,7 +126,7 @@ class LockedLayer(_Record):
     size: Size
 
 
-class LockedChange(_Record):
+class LockedChange(Record):
     """A file and what a module makes of it; without `post` it is removed."""
 
     module: str
@@ -130,7 +137,7 @@ class LockedChange(_Record):
     post: DigestText | None = None
 
 
-class LockedRead(_Record):
+class LockedRead(Record):
     """A read-pin that held."""
 
     module: str
@@ -138,7 +145,7 @@ class LockedRead(_Record):
     digest: DigestText
 
 
-class LockedPlatform(_Record):
+class LockedPlatform(Record):
     """The derived image of one platform. `facts`: what was asked of a base that is an image.
 
     base_layers: how many of the manifest's layers came from an image, and are not ours.
@@ -168,7 +175,7 @@ class LockedPlatform(_Record):
         )
 
 
-class LockedConfig(_Record):
+class LockedConfig(Record):
     """What the image sets in its config, as declared."""
 
     env: dict[str, str] = {}
@@ -179,7 +186,7 @@ class LockedConfig(_Record):
     cache_namespace: bool = False
 
 
-class Lock(_Record):
+class Lock(Record):
     """A lock. `digest`: what a pin uses. `source`: of everything it was resolved from."""
 
     schema_: Literal[1] = Field(alias="schema")
@@ -319,6 +326,20 @@ def load(raw: bytes, shown: str) -> Lock:
             fix="use the compose that wrote the lock, or a newer one",
         )
     return lock
+
+
+def read_lock(root: Path, image: str) -> Lock | None:
+    """Return an image's lock, or None where there is none.
+
+    Raises:
+        IntegrityError: it is damaged.
+    """
+    shown = lock_path(image)
+    try:
+        raw = (root / shown).read_bytes()
+    except FileNotFoundError:
+        return None
+    return load(raw, shown)
 
 
 def differences(old: Lock | None, new: Lock) -> Iterator[str]:
