@@ -74,7 +74,7 @@ class Base:
         """
         if self.image is None:
             return self._wheels_alone(platform)
-        original = self.image.image(self.children[platform])
+        original = _original(self.image, self.children[platform], platform)
         layers = _Once(ImageLayers(self.image, original, _ends(modules)))
         view: Callable[[], LayeredFiles] = layers
         image, content = original, layers.content
@@ -88,7 +88,8 @@ class Base:
             both = _Both(layers, wheels, tables)
             view, content = both, both.content
         known = locked is not None and locked.base == str(image.digest)
-        facts = _facts(locked) if locked is not None and known else Facts()
+        count = len(image.manifest.layers)
+        facts = _facts(locked, count) if locked is not None and known else Facts()
         answers = FactView(facts, view, content)
         return PlatformBase(
             platform=Platform.parse(platform),
@@ -197,20 +198,42 @@ def _locked_wheel(platform: str, pin: WheelPin) -> LockedWheel:
     )
 
 
+def _original(image: ImageBase, child: Descriptor, platform: str) -> Image:
+    """Return the image of one platform; its config must say the same platform as the index."""
+    found = image.image(child)
+    if str(found.platform) != platform:
+        raise InputError.of(
+            "an image of the base is of another platform than its index says",
+            where=f"{image.shown}, {child.digest}",
+            expected=platform,
+            found=f"{found.platform}, in its config",
+            fix="name the platforms to build on: 'platforms' of the base",
+        )
+    return found
+
+
 def _elsewhere(image: ImageBase) -> str:
     return image.location if image.location != image.shown else ""
 
 
-def _facts(locked: LockedPlatform) -> Facts:
+def _facts(locked: LockedPlatform, layers: int) -> Facts:
     try:
-        return Facts.parse(locked.facts)
+        facts = Facts.parse(locked.facts)
     except ValueError as error:
-        raise IntegrityError.of(
-            "the lock is damaged",
-            where=f"facts of {locked.platform}",
-            found=str(error),
-            fix="restore it: `git checkout -- lock/`",
-        ) from error
+        raise _damaged(locked, str(error)) from error
+    for path, number in facts.layers.items():
+        if not 0 <= number < layers:
+            raise _damaged(locked, f"{path} in layer {number} of {layers}, counted from 0")
+    return facts
+
+
+def _damaged(locked: LockedPlatform, found: str) -> IntegrityError:
+    return IntegrityError.of(
+        "the lock is damaged",
+        where=f"facts of {locked.platform}",
+        found=found,
+        fix="restore it: `git checkout -- lock/`",
+    )
 
 
 class _Once:

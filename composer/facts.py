@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from .oci.digest import Digest
 from .oci.filetree import Entry
 
 __all__ = ["FactView", "Facts", "LayeredFiles"]
 
 _CODE = re.compile("%([0-9a-f]*);")
+_KINDS = frozenset("dlcbp")  # and "f"
 # What the fields of an entry are that a line leaves out at its end.
 _UNSET = ("", "0", "0:0", "0", "0", "", "", "")
 
@@ -126,6 +128,10 @@ def _entry(fields: Sequence[str]) -> Entry:
     kind, mode, owner, mtime, size, sha256, link, inode = [*fields, *_UNSET[len(fields) :]][:8]
     uid, _, gid = owner.partition(":")
     xattrs = tuple(zip(fields[8::2], fields[9::2], strict=True))
+    if kind == "f":
+        Digest("sha256", sha256)
+    elif kind not in _KINDS:
+        raise ValueError(kind)
     return Entry(
         kind, int(mode, 8), int(uid), int(gid), int(mtime), int(size), sha256, link, xattrs, inode
     )

@@ -19,6 +19,7 @@ from .oci.image import Image
 from .oci.layout import Layout
 from .oci.manifest import Config, Descriptor, Index, Manifest
 from .oci.mediatype import family_of_index, is_foreign
+from .oci.platform import Platform
 from .oci.ports import Source
 from .oci.registry.delivery import overlap
 from .oci.scan import Scanned, scan
@@ -66,20 +67,26 @@ class ImageBase:
         """
         raw = self.document(self.top)
         if self.single:
-            return {str(self.image(self.top).platform): self.top}
+            return {self._named(self.image(self.top).platform): self.top}
         try:
             children = Index.parse(raw, self.top.media_type).images()
         except ValueError as error:
             raise self._unusable(str(error)) from error
         found: dict[str, Descriptor] = {}
         for child in children:
-            platform = child.platform or self.image(child).platform
-            if str(platform) in found:
+            platform = self._named(child.platform or self.image(child).platform)
+            if platform in found:
                 raise self._unusable(f"it has two images for {platform}")
-            found[str(platform)] = child
+            found[platform] = child
         if not found:
             raise self._unusable("it lists no image")
         return found
+
+    def _named(self, platform: Platform) -> str:
+        try:
+            return str(Platform.parse(str(platform)))
+        except ValueError as error:
+            raise self._unusable(f"its platform: {error}") from error
 
     def image(self, descriptor: Descriptor) -> Image:
         """Return one platform's manifest and config.

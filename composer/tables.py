@@ -32,7 +32,7 @@ def keep_table(layout: Layout, diff_id: Digest, table: LayerTable) -> None:
     """
     data = toc.encode(table)
     stated = hashlib.sha256(data).hexdigest().encode()
-    atomic_write(_path(layout, diff_id), stated + b"\n" + data)
+    atomic_write(_path(layout, diff_id), stated + b"\n" + data, durable=False)
 
 
 def _path(layout: Layout, diff_id: Digest) -> Path:

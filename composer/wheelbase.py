@@ -130,7 +130,9 @@ class WheelBase:
         manifest = self.layout.put(image.manifest.raw)
         config = self.layout.put(image.config.raw)
         stored = [str(self.layout.put(toc.encode(table))) for table in tables]
-        atomic_write(self._record(), canonical_json([str(manifest), str(config), *stored]))
+        atomic_write(
+            self._record(), canonical_json([str(manifest), str(config), *stored]), durable=False
+        )
         return image, tables
 
     def _keep(self, members: Sequence[Member], label: str) -> Layer:

@@ -349,4 +349,4 @@ def _remember(project: Project, layout: Layout, resolved: Resolved, choice: Choi
     blobs = {str(one.digest): one.size for one in _own_blobs(resolved)}
     question = unchanged.Question(project.root, image, ",".join(choice.platforms))
     path = unchanged.record_path(layout.root, question)
-    atomic_write(path, unchanged.record(inputs, blobs, answer(resolved)))
+    atomic_write(path, unchanged.record(inputs, blobs, answer(resolved)), durable=False)

@@ -82,6 +82,8 @@ def _cli(ctx: click.Context, project: Path | None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run `compose` with `arguments` and return its exit code."""
+    # pydantic would read the metadata of every installed distribution to find plugins: 10 ms.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         code = _cli.main(args=list(arguments), prog_name="compose", standalone_mode=False)
     except ComposeError as error:

@@ -279,7 +279,7 @@ def _create(stem: Path) -> tuple[BinaryIO, Path]:
     return file, path
 
 
-def atomic_write(path: Path, data: bytes) -> None:
+def atomic_write(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace the file at `path`: a reader sees the old bytes or the new, never a part.
 
     A link stays a link to the file that is replaced, and an existing file keeps its mode.
@@ -289,15 +289,16 @@ def atomic_write(path: Path, data: bytes) -> None:
     """
     with storage_errors(path.parent):
         path.resolve().parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
+    with replacing(path, durable=durable) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Give a file to write, which takes the place of the one at `path` once it is whole.
 
-    A link stays a link to the file that is replaced, and an existing file keeps its mode.
+    A link stays a link to the file that is replaced, and an existing file keeps its mode. What is
+    not `durable` is not synced: a power cut may damage it, so that its readers must check it.
 
     Raises:
         UnreachableError: the directory cannot be written, or the disk is full.
@@ -311,11 +312,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
                     os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_directory(path.parent)
+        if durable:
+            sync_directory(path.parent)
 
 
 def sync_directory(path: Path) -> None:
