@@ -31,7 +31,8 @@ def lines(names: tuple[str, str], found: Difference, details: Details) -> Iterat
     """Yield what a person reads. names: of the two sides, the older first."""
     before, after = found.before, found.after
     image = before.image if before.image == after.image else f"{before.image} -> {after.image}"
-    yield Line(f"{names[0]} -> {names[1]}  {image}", "head")
+    shown = f"{names[0]} -> {names[1]}"
+    yield Line(shown if shown == image else f"{shown}  {image}", "head")
     if found.empty:
         yield Line(f"nothing differs: {short(after.digest)}")
         return
@@ -159,29 +160,43 @@ def _choices(knob: LockedKnob) -> str:
 
 
 def _file(one: FileChange, details: Details, everywhere: int) -> Iterator[Line]:
-    mark, before, after = "~", _made(one.before), _made(one.after)
-    told = after if before == after else f"{before} -> {after}"
-    if not one.after:
-        mark, told = "-", f"no longer {before}"
-    elif not one.before:
-        mark, told = "+", after
-    yield _entry(mark, f"{one.target}  {told}{_on(one, everywhere)}")
+    mark, told = _told(one.before, one.after)
+    whole = _entry(mark, f"{one.target}  {told}{_on(one, everywhere)}")
+    if len(whole.text) <= _COLUMNS:
+        yield whole
+    else:
+        yield _entry(mark, f"{one.target}{_on(one, everywhere)}")
+        yield _faint(told)
     old, new = one.contents
     content = "the same content" if old == new else f"{short(old)} -> {short(new)}"
     yield _faint(content + _counts(one, details))
 
 
-def _made(changes: Sequence[LockedChange]) -> str:
-    """Return what the changes of one file come to, and whose they are."""
-    if not changes:
-        return ""
+def _told(before: Sequence[LockedChange], after: Sequence[LockedChange]) -> tuple[str, str]:
+    """Return the mark of a file and what is said of it."""
+    if not after:
+        return "-", f"no longer {_verb(before)} by {_authors(before)}"
+    told = f"{_verb(after)} by {_authors(after)}"
+    if not before:
+        return "+", told
+    if _verb(before) != _verb(after):
+        return "~", f"{_verb(before)} by {_authors(before)} -> {told}"
+    if _authors(before) != _authors(after):
+        told = f"{_verb(after)} by {_authors(before)} -> {_authors(after)}"
+    return "~", told
+
+
+def _verb(changes: Sequence[LockedChange]) -> str:
+    """Say what the changes of one file come to."""
     if changes[-1].post is None:
-        word = "removed"
-    elif changes[0].pre is None:
-        word = "added"
-    else:
-        word = "patched" if all(one.kind == "patch" for one in changes) else "replaced"
-    return f"{word} by {', '.join(one.module for one in changes)}"
+        return "removed"
+    if changes[0].pre is None:
+        return "added"
+    return "patched" if all(one.kind == "patch" for one in changes) else "replaced"
+
+
+def _authors(changes: Sequence[LockedChange]) -> str:
+    return ", ".join(one.module for one in changes)
 
 
 def _on(one: FileChange | Value, everywhere: int) -> str:
