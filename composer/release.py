@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -30,6 +30,7 @@ __all__ = [
     "Result",
     "check_name",
     "dump_release",
+    "is_name",
     "load_release",
     "release_of",
     "tips",
@@ -65,7 +66,7 @@ class Provenance(Record):
     image's releases that had no later one. retired: modules that were gone on purpose.
     """
 
-    commit: str = ""
+    commit: Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})?$")] = ""
     dirty: bool = False
     parents: tuple[str, ...] = ()
     retired: tuple[str, ...] = ()
@@ -102,13 +103,18 @@ class Release(Record):
         return self.lock_.text.encode()
 
 
+def is_name(name: str) -> bool:
+    """Tell whether a release can have this name; what no file can be called is none."""
+    return _NAME.match(name) is not None
+
+
 def check_name(name: str) -> None:
     """Check that a release can have this name.
 
     Raises:
         InputError: it cannot.
     """
-    if not _NAME.match(name):
+    if not is_name(name):
         raise InputError.of(
             f"{name!r} is not a name for a release",
             expected="at most 128 lower-case letters and digits, with '-', '_' or '.' inside",

@@ -50,6 +50,7 @@ def read(root: Path, name: str) -> Release | None:
     """Return a release, or None where there is none.
 
     Raises:
+        InputError: it cannot be read.
         IntegrityError: it was damaged, or changed by hand.
     """
     shown = release_path(name)
@@ -57,6 +58,10 @@ def read(root: Path, name: str) -> Release | None:
         raw = (root / shown).read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise InputError.of(
+            "the file cannot be read", where=shown, found=error.strerror or str(error)
+        ) from error
     return load_release(raw, shown, name)
 
 

@@ -14,7 +14,7 @@ from . import releases
 from .errors import InputError
 from .lock import Lock, load, read_lock
 from .places import lock_path
-from .release import Release, load_release
+from .release import Release, is_name, load_release
 from .text import nearest
 
 __all__ = ["KINDS", "Side", "find"]
@@ -58,7 +58,7 @@ def find(root: Path | None, text: str) -> Side:
 
 
 def _release(root: Path | None, name: str) -> Side | None:
-    if root is None or "/" in name or (release := releases.read(root, name)) is None:
+    if root is None or not is_name(name) or (release := releases.read(root, name)) is None:
         return None
     return _of_release(release, name, "release")
 
@@ -69,7 +69,7 @@ def _of_release(release: Release, name: str, kind: str) -> Side:
 
 
 def _image(root: Path | None, name: str) -> Side | None:
-    if root is None or "/" in name or (lock := read_lock(root, name)) is None:
+    if root is None or not is_name(name) or (lock := read_lock(root, name)) is None:
         return None
     return Side(name, "image", lock, "", lambda: _retired(root, name))
 
@@ -80,8 +80,12 @@ def _file(root: Path | None, name: str) -> Side | None:
     path = Path(name)
     try:
         raw = path.read_bytes()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
+    except OSError as error:
+        raise InputError.of(
+            "the file cannot be read", where=name, found=error.strerror or str(error)
+        ) from error
     if path.suffix == ".toml":
         return _of_release(load_release(raw, name, path.stem), name, "file")
     lock = load(raw, name)

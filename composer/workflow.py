@@ -132,7 +132,7 @@ def build(
         atomic_write(project.root / lock_path(image), dump(resolved.lock))
     _remember(project, layout, resolved, choice)
     if made is not None:
-        releases.write(project.root, made)
+        _record(project, layout, resolved.plan, made)
     if output is not None:
         images = [one.image for one in resolved.plan.platforms]
         index = resolved.plan.index if len(images) == len(resolved.lock.platforms) else None
@@ -163,7 +163,14 @@ def release(project: Project, layout: Layout, image: str, request: Request) -> t
             found=f"{len(missing)} blobs are missing, such as {missing[0].digest}",
             fix=f"make it first: `compose build {image} --locked`",
         )
-    return made, releases.write(project.root, made)
+    return made, _record(project, layout, resolved.plan, made)
+
+
+def _record(project: Project, layout: Layout, plan: Plan, made: Release) -> bool:
+    """Write a release; in the store it is IMAGE:NAME. Tell whether it was there already."""
+    there = releases.write(project.root, made)
+    _tag(layout, plan, f"{made.image}:{made.name}")
+    return there
 
 
 def _origin(project: Project, image: str, request: Request) -> Provenance:
@@ -336,6 +343,11 @@ def _store(layout: Layout, made: Plan, name: str) -> None:
         layout.put(one.image.manifest.raw)
     if made.index is not None:
         layout.put(made.index.raw)
+    _tag(layout, made, name)
+
+
+def _tag(layout: Layout, made: Plan, name: str) -> None:
+    """Name an image in the store, so that other tools find it, and leave its blobs alone."""
     top = made.index or made.platforms[0].image.manifest
     if not any(one.base.partial for one in made.platforms):
         layout.tag(name, top.descriptor())

@@ -140,7 +140,16 @@ def test_a_release_says_itself_what_was_retired(project: SmallProject) -> None:
 def test_what_can_be_named(project: SmallProject) -> None:
     for name in ("app", "image:app", "lock/app.lock", "file:lock/app.lock", "release:v2"):
         assert "nothing differs" in project.compose("diff", "v2", name).out
-    for name in ("v3", "image:v2", "release:app", "file:v2", "lock/none.lock", "images.tom"):
+    for name in (
+        "v3",
+        "image:v2",
+        "release:app",
+        "file:v2",
+        "lock/none.lock",
+        "images.tom",
+        "a" * 300,
+        "lock",
+    ):
         done = project.compose("diff", "v2", name, ok=False)
         assert (done.code, done.out) == (2, "")
         assert f"nothing is called '{name}'" in done.err

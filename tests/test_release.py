@@ -29,9 +29,10 @@ from composer.release import (
     tips,
 )
 from composer.text import age
+from tests.support.commands import run, tool
 from tests.support.git import Git
 from tests.support.images import manifest
-from tests.support.projects import SmallProject
+from tests.support.projects import SmallProject, digest_of
 
 GOLDEN = Path(__file__).parent / "golden" / "app.lock"
 LOCK = load(GOLDEN.read_bytes(), "app.lock")
@@ -186,6 +187,7 @@ def test_a_file_that_was_renamed() -> None:
         (lambda text: text[:-5], "not valid TOML"),
         (lambda text: text.replace("schema = 1", "schema = 2", 1), "not one of the values"),
         (lambda text: text.replace("[provenance]", "[origin]"), "unknown key 'origin'"),
+        (lambda text: text.replace('commit = "cc', 'commit = "--'), "String should match pattern"),
         (lambda text: text.replace("text = '''", "txt = '''"), "the key 'text' is missing"),
         (lambda text: "", "the key 'schema' is missing"),
     ],
@@ -281,6 +283,23 @@ def test_a_release_of_what_was_built(project: SmallProject) -> None:
     config = manifest(project.store, platform["config"])
     assert platform["diff_ids"] == config["rootfs"]["diff_ids"]
     assert len(platform["diff_ids"]) == 4  # one of the wheel, three of ours
+
+
+def test_the_store_keeps_a_release_under_its_name(project: SmallProject) -> None:
+    first = project.compose("build", "app", "--release", "v13").last
+    edit(project)
+    second = project.build()["digest"]
+    project.compose("release", "app", "v14")
+    index = json.loads((project.store / "index.json").read_text())
+    refs = {
+        one["annotations"]["org.opencontainers.image.ref.name"]: one["digest"]
+        for one in index["manifests"]
+    }
+    assert refs == {"app": second, "app:v13": first, "app:v14": second}
+    raw = run(
+        [tool("skopeo"), "inspect", "--raw", f"oci:{project.store}:app:v13"], cwd=project.root
+    )
+    assert digest_of(raw.out.encode()) == first
 
 
 def test_both_in_one(project: SmallProject) -> None:
@@ -501,6 +520,14 @@ def test_options_that_do_not_go_together(project: SmallProject) -> None:
         other = project.compose("build", "app", *flags, ok=False)
         assert other.code == 2
         assert "go with --release" in other.err
+
+
+def test_a_release_that_cannot_be_read(project: SmallProject) -> None:
+    (project.root / "lock/releases/v13.toml").mkdir(parents=True)
+    for verb in (["diff", "v13", "app"], ["releases"], ["lock"]):
+        done = project.compose(*verb, ok=False)
+        assert done.code == 2
+        assert "the file cannot be read\n  where:    lock/releases/v13.toml" in done.err
 
 
 # Modules of the last release that are gone
