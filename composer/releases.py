@@ -166,7 +166,7 @@ def provenance(
     return Provenance(
         commit=commit,
         dirty=dirty,
-        parents=tuple(one.name for one in tips(read_all(root), image) if one.name != request.name),
+        parents=tuple(one.name for one in tips(read_all(root), image)),
         retired=tuple(sorted(set(retired))),
         note=request.note,
     )
