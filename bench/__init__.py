@@ -1,0 +1,1 @@
+"""How fast `compose` is, beside other tools: whole processes, measured in one run."""
