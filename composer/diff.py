@@ -306,20 +306,23 @@ def _files(both: _Both) -> Iterator[FileChange]:
 
 
 def _reads(before: Lock, after: Lock, both: _Both) -> Iterator[Value]:
-    """Yield the read-pins that differ of modules that both have; others come with the module."""
-    common = {module.name for module in before.modules} & {module.name for module in after.modules}
+    """Yield the read-pins that differ, but for those that came or went with their module."""
+    old = {module.name for module in before.modules}
+    moved = old ^ {module.name for module in after.modules}
     entries = [
         (one.platform, value)
         for one, other in both
-        for value in _values(_pins(one, common), _pins(other, common))
+        for value in _values(_pins(one, moved), _pins(other, moved))
     ]
     for value, platforms in _grouped(entries):
         yield Value(value.name, value.before, value.after, platforms)
 
 
-def _pins(one: LockedPlatform, modules: Collection[str]) -> dict[str, str]:
+def _pins(one: LockedPlatform, left_out: Collection[str]) -> dict[str, str]:
     return {
-        f"{read.module} {read.target}": read.digest for read in one.reads if read.module in modules
+        f"{read.module} {read.target}": read.digest
+        for read in one.reads
+        if read.module not in left_out
     }
 
 

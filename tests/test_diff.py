@@ -410,6 +410,14 @@ def test_read_pins() -> None:
     assert told(a_lock(a_platform(reads=()))).endswith(f"  - a read.py  {some('read')[:19]}")
 
 
+def test_read_pins_of_a_module_that_came_or_went_are_its_own() -> None:
+    pins = (LockedRead(module="b", target="read.py", digest=some("b")),)
+    modules = (a_module("a"), a_module("b"))
+    platform = a_platform()
+    with_b = a_lock(a_platform(reads=(*platform.reads, *pins)), modules=modules)
+    assert compare(LOCK, with_b).reads == compare(with_b, LOCK).reads == ()
+
+
 def test_env_labels_and_settings() -> None:
     config = LockedConfig(
         env={"E": "1", "F": "", "LONG": "x" * 70},
