@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from .module import Module
 from .oci.digest import Digest, sha256
 from .oci.manifest import canonical_json
-from .spec import BaseSpec
+
+if TYPE_CHECKING:
+    from .module import Module
+    from .spec import BaseSpec
 
 __all__ = ["FORMAT", "cache_suffix", "content", "inputs", "platform_inputs", "source"]
 

@@ -1,37 +1,44 @@
 """`lock/<image>.lock`: everything an image was resolved to, down to the result's digests.
 
 The lock is written by `compose` and read by people in review: one TOML file, sorted, with a
-line for each thing that can change.
+line for each thing that can change. What only makes or writes a lock is imported when one is
+made: those who read locks are quick.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tomli_w
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from . import fingerprint
-from .errors import IntegrityError
+from .errors import InputError, IntegrityError
 from .oci.digest import Digest
 from .oci.platform import Platform
-from .plan import Plan, PlatformPlan, knob_values, settings
+from .places import lock_path
 from .tomlfile import parse, validate
+
+if TYPE_CHECKING:
+    from .plan import Plan, PlatformPlan
 
 __all__ = [
     "Lock",
     "LockedBase",
     "LockedChange",
+    "LockedKnob",
     "LockedLayer",
     "LockedModule",
     "LockedPlatform",
     "LockedRead",
     "LockedWheel",
+    "Record",
     "differences",
     "dump",
     "load",
     "lock_of",
+    "read_lock",
 ]
 
 _HEADER = "# Made by compose: change images.toml or modules/ and run `compose lock`.\n"
@@ -50,11 +57,13 @@ PlatformText = Annotated[str, AfterValidator(_platform)]
 Size = Annotated[int, Field(ge=0)]
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """A part of a document that compose writes; unknown keys are refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class LockedWheel(_Record):
+class LockedWheel(Record):
     """A wheel of a base, by name and content. `size` in bytes."""
 
     platform: PlatformText
@@ -66,7 +75,7 @@ class LockedWheel(_Record):
     size: Size
 
 
-class LockedBase(_Record):
+class LockedBase(Record):
     """What the base is pinned to. `digest`: of its index or single manifest.
 
     image, media_type, size: of a base that is an image, or has wheels on one; reference: where
@@ -91,7 +100,7 @@ class LockedBase(_Record):
     wheels: tuple[LockedWheel, ...] = ()
 
 
-class LockedKnob(_Record):
+class LockedKnob(Record):
     """A knob with the value the image sets."""
 
     name: str
@@ -99,7 +108,7 @@ class LockedKnob(_Record):
     value: str
 
 
-class LockedModule(_Record):
+class LockedModule(Record):
     """A module. `content`: of all it says and brings, on whatever base."""
 
     name: str
@@ -108,7 +117,7 @@ class LockedModule(_Record):
     knobs: tuple[LockedKnob, ...] = ()
 
 
-class LockedLayer(_Record):
+class LockedLayer(Record):
     """A layer of ours. `size` in bytes, as stored."""
 
     module: str
@@ -117,7 +126,7 @@ class LockedLayer(_Record):
     size: Size
 
 
-class LockedChange(_Record):
+class LockedChange(Record):
     """A file and what a module makes of it; without `post` it is removed."""
 
     module: str
@@ -128,7 +137,7 @@ class LockedChange(_Record):
     post: DigestText | None = None
 
 
-class LockedRead(_Record):
+class LockedRead(Record):
     """A read-pin that held."""
 
     module: str
@@ -136,7 +145,7 @@ class LockedRead(_Record):
     digest: DigestText
 
 
-class LockedPlatform(_Record):
+class LockedPlatform(Record):
     """The derived image of one platform. `facts`: what was asked of a base that is an image.
 
     base_layers: how many of the manifest's layers came from an image, and are not ours.
@@ -166,7 +175,7 @@ class LockedPlatform(_Record):
         )
 
 
-class LockedConfig(_Record):
+class LockedConfig(Record):
     """What the image sets in its config, as declared."""
 
     env: dict[str, str] = {}
@@ -177,7 +186,7 @@ class LockedConfig(_Record):
     cache_namespace: bool = False
 
 
-class Lock(_Record):
+class Lock(Record):
     """A lock. `digest`: what a pin uses. `source`: of everything it was resolved from."""
 
     schema_: Literal[1] = Field(alias="schema")
@@ -221,6 +230,8 @@ def lock_of(
 
     kept: records of platforms that were not planned now; then `digest` is the index's.
     """
+    from .plan import knob_values, settings
+
     definition = plan.definition
     knobs: dict[str, list[LockedKnob]] = {}
     for module, name, values, value in knob_values(definition):
@@ -291,6 +302,8 @@ def _locked_platform(one: PlatformPlan) -> LockedPlatform:
 
 def dump(lock: Lock) -> bytes:
     """Serialise a lock: the same lock gives the same bytes."""
+    import tomli_w
+
     document = lock.model_dump(by_alias=True, exclude_defaults=True)
     return (_HEADER + tomli_w.dumps(document)).encode()
 
@@ -302,8 +315,6 @@ def load(raw: bytes, shown: str) -> Lock:
         IntegrityError: it was damaged, or written by hand; never an `InputError`, because
             nobody but compose writes it.
     """
-    from .errors import InputError  # noqa: PLC0415
-
     try:
         lock = validate(parse(raw, shown), Lock)
     except InputError as error:
@@ -315,6 +326,20 @@ def load(raw: bytes, shown: str) -> Lock:
             fix="use the compose that wrote the lock, or a newer one",
         )
     return lock
+
+
+def read_lock(root: Path, image: str) -> Lock | None:
+    """Return an image's lock, or None where there is none.
+
+    Raises:
+        IntegrityError: it is damaged.
+    """
+    shown = lock_path(image)
+    try:
+        raw = (root / shown).read_bytes()
+    except FileNotFoundError:
+        return None
+    return load(raw, shown)
 
 
 def differences(old: Lock | None, new: Lock) -> Iterator[str]:

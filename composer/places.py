@@ -1,4 +1,4 @@
-"""Where things are: the project, its locks, the store."""
+"""Where things are: the project, its locks and releases, the store."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 from .errors import InputError
 
-__all__ = ["FILE", "find_root", "lock_path", "store_root"]
+__all__ = ["FILE", "RELEASES", "find_root", "lock_path", "release_path", "store_root"]
 
 FILE = "images.toml"
+RELEASES = "lock/releases"
 
 
 def find_root(start: Path) -> Path:
@@ -31,6 +32,11 @@ def find_root(start: Path) -> Path:
 def lock_path(image: str) -> str:
     """Return where an image's lock lies below the project's root."""
     return f"lock/{image}.lock"
+
+
+def release_path(name: str) -> str:
+    """Return where a release lies below the project's root."""
+    return f"{RELEASES}/{name}.toml"
 
 
 def store_root() -> Path:

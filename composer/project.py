@@ -90,6 +90,11 @@ class Project:
         raise_all([*order_faults, *_knob_faults(self.file, declaring, chain)])
         return self._definition(name, specs, ordered)
 
+    def retired(self, name: str) -> tuple[str, ...]:
+        """Return the modules of earlier releases of an image that are gone on purpose, sorted."""
+        chain = self._chain(name) if name in self.spec.images else []
+        return _retired(spec for _, spec in chain)
+
     def _definition(
         self, name: str, chain: Sequence[ImageSpec], modules: Sequence[Module]
     ) -> ImageDefinition:
@@ -103,7 +108,7 @@ class Project:
             base_name=base_name,
             base=self.spec.bases[base_name],
             modules=modules,
-            retired=tuple(sorted({one for spec in chain for one in spec.retired})),
+            retired=_retired(chain),
             repository=_last(chain, "repository"),
             knobs=_merged(spec.knobs for spec in chain),
             env=_merged(spec.env for spec in chain),
@@ -182,6 +187,10 @@ def _command(
         if spec.cmd is not None:
             cmd = spec.cmd
     return entrypoint, cmd
+
+
+def _retired(chain: Iterable[ImageSpec]) -> tuple[str, ...]:
+    return tuple(sorted({one for spec in chain for one in spec.retired}))
 
 
 def _last(chain: Sequence[ImageSpec], key: str) -> Any:

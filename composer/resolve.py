@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from . import fingerprint
+from . import fingerprint, releases
 from .base import Base, pin_image, place_of
 from .errors import CheckFailedError, Fault, InputError, IntegrityError
 from .imagebase import ImageBase
-from .lock import Lock, LockedPlatform, LockedWheel, differences, dump, load, lock_of
+from .lock import Lock, LockedPlatform, LockedWheel, differences, dump, lock_of, read_lock
 from .oci.digest import Digest
 from .oci.layout import Layout
 from .oci.manifest import Descriptor
@@ -25,7 +24,7 @@ from .project import ImageDefinition, Project
 from .wheelpin import WheelPin
 from .wheelplace import WheelPlace
 
-__all__ = ["Choice", "Resolved", "read_lock", "resolve", "stale"]
+__all__ = ["Choice", "Resolved", "resolve", "stale"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +67,6 @@ class Resolved:
         return list(differences(self.old, self.lock))
 
 
-def read_lock(root: Path, image: str) -> Lock | None:
-    """Return an image's lock, or None where there is none.
-
-    Raises:
-        IntegrityError: it is damaged.
-    """
-    shown = lock_path(image)
-    try:
-        raw = (root / shown).read_bytes()
-    except FileNotFoundError:
-        return None
-    return load(raw, shown)
-
-
 def stale(image: str, reasons: Sequence[str]) -> Fault:
     """Return the fault of a lock that does not say what the project says now."""
     missing = list(reasons) == ["new lock"]
@@ -97,7 +82,8 @@ def resolve(project: Project, layout: Layout, image: str, choice: Choice) -> Res
     """Resolve an image.
 
     Raises:
-        CheckFailedError: under `choice.locked`, the lock is missing or stale.
+        CheckFailedError: under `choice.locked`, the lock is missing or stale; or a module of the
+            image's last release is gone, and not retired.
         IntegrityError: nothing has changed and the result is another one.
         ComposeError: any fault of the project, the base or the store.
     """
@@ -139,6 +125,8 @@ def resolve(project: Project, layout: Layout, image: str, choice: Choice) -> Res
     resolved = Resolved(new, old, replace(made, platforms=wanted), definition)
     if choice.locked and not resolved.fresh:
         raise CheckFailedError(stale(image, resolved.differences))
+    if lost := tuple(releases.lost(project.root, new, definition.retired)):
+        raise CheckFailedError(*lost)
     return resolved
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["nearest", "short", "size"]
+__all__ = ["age", "nearest", "short", "size"]
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
@@ -32,3 +32,13 @@ def short(digest: str | None) -> str:
         return "absent"
     algorithm, _, encoded = digest.partition(":")
     return f"{algorithm}:{encoded[:12]}"
+
+
+def age(seconds: int) -> str:
+    """Return a time that has passed, in its largest unit: `3 days`."""
+    amount, unit = max(0, seconds), "second"
+    for count, larger in ((60, "minute"), (60, "hour"), (24, "day")):
+        if amount < count:
+            break
+        amount, unit = amount // count, larger
+    return f"{amount} {unit}{'' if amount == 1 else 's'}"

@@ -7,13 +7,13 @@ replaced, so that a lock never names what was not made.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import unchanged
+from . import releases, unchanged
 from .daemonbase import PREFIX
-from .errors import CheckFailedError, ComposeError, Fault, InputError
+from .errors import CheckFailedError, ComposeError, Fault, InputError, UnreachableError
 from .lock import dump
 from .oci.archive import write_archive
 from .oci.digest import Digest
@@ -27,13 +27,15 @@ from .plan import Plan
 from .progress import transfer, watched
 from .project import ImageDefinition, Project
 from .publish import Published, publish
+from .release import Provenance, Release, release_of
 from .resolve import Choice, Resolved, resolve, stale
 from .sources import open_source
 
 if TYPE_CHECKING:
     from .daemons import Loaded
+    from .releases import Request
 
-__all__ = ["answer", "build", "check", "load", "lock", "push"]
+__all__ = ["answer", "build", "check", "load", "lock", "push", "release"]
 
 
 def lock(project: Project, layout: Layout, images: Sequence[str], choice: Choice) -> list[Resolved]:
@@ -102,20 +104,35 @@ def check(
 
 
 def build(
-    project: Project, layout: Layout, image: str, choice: Choice, *, output: Path | None = None
+    project: Project,
+    layout: Layout,
+    image: str,
+    choice: Choice,
+    *,
+    output: Path | None = None,
+    request: Request | None = None,
 ) -> Resolved:
     """Make an image: fill the store, write the lock if it changed, and the archive if asked for.
 
+    request: also record a release.
+
     Raises:
-        CheckFailedError: the lock is missing or stale under `choice.locked`.
+        CheckFailedError: the lock is missing or stale under `choice.locked`; or another release
+            has the name.
         ComposeError: any fault of the project, the base or the store.
     """
     layout.sweep()
+    origin = _origin(project, image, request) if request is not None else None
     resolved = resolve(project, layout, image, choice)
+    made = _release(resolved, request.name, origin) if request and origin else None
+    if made is not None:
+        releases.clash(project.root, made)  # before anything is written
     _store(layout, resolved.plan, image)
     if not resolved.fresh:
         atomic_write(project.root / lock_path(image), dump(resolved.lock))
     _remember(project, layout, resolved, choice)
+    if made is not None:
+        _record(project, layout, resolved.plan, made)
     if output is not None:
         images = [one.image for one in resolved.plan.platforms]
         index = resolved.plan.index if len(images) == len(resolved.lock.platforms) else None
@@ -123,6 +140,63 @@ def build(
         with transfer(f"write {output}", _size(images)) as advance:
             write_archive(output, images, index, image, lambda one: watched(content(one), advance))
     return resolved
+
+
+def release(project: Project, layout: Layout, image: str, request: Request) -> tuple[Release, bool]:
+    """Record a release of an image that has been made; and tell whether it was there already.
+
+    Raises:
+        InputError: files of the project are not those of a commit, and that is not allowed.
+        CheckFailedError: the lock is missing or stale, or another release has the name.
+        UnreachableError: the store does not hold what was made.
+        ComposeError: any fault of the project, the base or the store.
+    """
+    origin = _origin(project, image, request)
+    resolved = resolve(project, layout, image, Choice(locked=True))
+    made = _release(resolved, request.name, origin)
+    if releases.clash(project.root, made):
+        return made, True
+    if missing := [one for one in _own_blobs(resolved) if not layout.has(one.digest, one.size)]:
+        raise UnreachableError.of(
+            f"the store does not hold what image {image} is made of",
+            where=str(layout.root),
+            found=f"{len(missing)} blobs are missing, such as {missing[0].digest}",
+            fix=f"make it first: `compose build {image} --locked`",
+        )
+    return made, _record(project, layout, resolved.plan, made)
+
+
+def _record(project: Project, layout: Layout, plan: Plan, made: Release) -> bool:
+    """Write a release; in the store it is IMAGE:NAME. Tell whether it was there already."""
+    there = releases.write(project.root, made)
+    _tag(layout, plan, f"{made.image}:{made.name}")
+    return there
+
+
+def _origin(project: Project, image: str, request: Request) -> Provenance:
+    return releases.provenance(
+        project.root,
+        request,
+        image=image,
+        outputs=[deploy.file for deploy in project.spec.deploy.values()],
+        retired=project.retired(image),
+    )
+
+
+def _release(resolved: Resolved, name: str, origin: Provenance) -> Release:
+    diff_ids = {str(one.platform): one.image.config.diff_ids for one in resolved.plan.platforms}
+    return release_of(name, resolved.lock, diff_ids, origin)
+
+
+def _own_blobs(resolved: Resolved) -> Iterator[Descriptor]:
+    """Yield what the store holds of an image that was built."""
+    for one in resolved.plan.platforms:
+        manifest = one.image.manifest
+        # Layers that came with an image are where that image is.
+        yield from manifest.layers[len(manifest.layers) - len(one.layers) - one.base.own :]
+        yield from (manifest.config, manifest.descriptor())
+    if resolved.plan.index is not None:
+        yield resolved.plan.index.descriptor()
 
 
 def _size(images: Iterable[Image]) -> int:
@@ -269,6 +343,11 @@ def _store(layout: Layout, made: Plan, name: str) -> None:
         layout.put(one.image.manifest.raw)
     if made.index is not None:
         layout.put(made.index.raw)
+    _tag(layout, made, name)
+
+
+def _tag(layout: Layout, made: Plan, name: str) -> None:
+    """Name an image in the store, so that other tools find it, and leave its blobs alone."""
     top = made.index or made.platforms[0].image.manifest
     if not any(one.base.partial for one in made.platforms):
         layout.tag(name, top.descriptor())
@@ -279,14 +358,7 @@ def _remember(project: Project, layout: Layout, resolved: Resolved, choice: Choi
     image = resolved.lock.image
     inputs = dict(resolved.definition.inputs)
     inputs[lock_path(image)] = hashlib.sha256(dump(resolved.lock)).hexdigest()
-    blobs: dict[str, int] = {}
-    for one in resolved.plan.platforms:
-        manifest = one.image.manifest
-        blobs[str(manifest.digest)] = manifest.size
-        # Layers that came with an image are where that image is.
-        own = manifest.layers[len(manifest.layers) - len(one.layers) - one.base.own :]
-        for part in (manifest.config, *own):
-            blobs[str(part.digest)] = part.size
+    blobs = {str(one.digest): one.size for one in _own_blobs(resolved)}
     question = unchanged.Question(project.root, image, ",".join(choice.platforms))
     path = unchanged.record_path(layout.root, question)
     atomic_write(path, unchanged.record(inputs, blobs, answer(resolved)), durable=False)

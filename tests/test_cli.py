@@ -19,7 +19,7 @@ HEAVY = ("docker", "torch", "vllm", "pydantic", "rich", "urllib3", "requests", "
 def test_version_and_help(tmp_path: Path) -> None:
     assert compose("--version", cwd=tmp_path).out == f"compose {__version__}\n"
     out = compose("--help", cwd=tmp_path).out
-    for verb in ("build", "doctor", "lock", "schema", "show", "why"):
+    for verb in ("build", "diff", "doctor", "lock", "release", "releases", "schema", "show", "why"):
         assert f"\n  {verb} " in out
         assert compose(verb, "--help", cwd=tmp_path).out.startswith("Usage: compose " + verb)
 

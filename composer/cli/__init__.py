@@ -23,10 +23,13 @@ __all__ = ["run"]
 
 _VERBS = {
     "build": "Make an image in the store, bit for bit what its lock says.",
+    "diff": "Show what differs between releases, images or locks.",
     "doctor": "Say what this machine and a registry can do.",
     "load": "Build an image and load it into the Docker daemon.",
     "lock": "Resolve images and write lock/; or check them.",
     "push": "Build an image and push it; only what is ours is sent.",
+    "release": "Record what an image is now, under a name, for good.",
+    "releases": "List releases.",
     "schema": "Print the JSON Schema of images.toml, module.toml or a lock.",
     "show": "Show what an image is made of.",
     "toc": "List or print the files of any image, without pulling it.",
@@ -74,6 +77,7 @@ def _cli(ctx: click.Context, project: Path | None) -> None:
     ($COMPOSE_STORE, or the user's cache directory).
     """
     ctx.obj = project
+    ctx.color = False if os.environ.get("NO_COLOR") else None
 
 
 def _discard_output() -> None:

@@ -27,8 +27,8 @@ def command(project: Path | None, *, images: tuple[str, ...], as_json: bool) -> 
     A tree: the base, the modules in order with their targets and knobs, and the layers.
     """
     from .. import project as projects
+    from ..lock import read_lock
     from ..report import image_tree
-    from ..resolve import read_lock
 
     root = find_root((project or Path()).absolute())
     loaded = projects.load(root)

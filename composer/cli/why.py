@@ -28,8 +28,8 @@ def command(project: Path | None, *, image: str, target: str, as_json: bool) -> 
     TARGET is written as in module.toml (vllm/config/vllm.py), or as the path in the image.
     """
     from .. import project as projects
+    from ..lock import read_lock
     from ..report import touches
-    from ..resolve import read_lock
 
     root = find_root((project or Path()).absolute())
     definition = projects.load(root).image(image)

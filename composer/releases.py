@@ -1,0 +1,252 @@
+"""The releases of a project on disk, and what git says of the tree they are made from."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import gitrepo
+from .errors import CheckFailedError, ComposeError, Fault, InputError
+from .lock import Lock, LockedLayer
+from .oci.digest import Digest
+from .oci.layout import Layout, atomic_write, storage_errors
+from .places import RELEASES, release_path
+from .release import Provenance, Release, check_name, dump_release, load_release, tips
+
+__all__ = [
+    "Listed",
+    "Request",
+    "clash",
+    "listing",
+    "lost",
+    "names",
+    "provenance",
+    "read",
+    "read_all",
+    "write",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A release that somebody asks for. allow_dirty: the commit need not have the files used."""
+
+    name: str
+    note: str = ""
+    allow_dirty: bool = False
+
+
+def names(root: Path) -> list[str]:
+    """Return the names of all releases, sorted."""
+    return sorted(path.stem for path in (root / RELEASES).glob("*.toml"))
+
+
+def read(root: Path, name: str) -> Release | None:
+    """Return a release, or None where there is none.
+
+    Raises:
+        InputError: it cannot be read.
+        IntegrityError: it was damaged, or changed by hand.
+    """
+    shown = release_path(name)
+    try:
+        raw = (root / shown).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError.of(
+            "the file cannot be read", where=shown, found=error.strerror or str(error)
+        ) from error
+    return load_release(raw, shown, name)
+
+
+def read_all(root: Path) -> list[Release]:
+    """Return all releases, by name.
+
+    Raises:
+        IntegrityError: any of them was damaged, or changed by hand.
+    """
+    found = (read(root, name) for name in names(root))
+    return [one for one in found if one is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A release in a list.
+
+    size: of our own layers, in bytes, those that platforms share once. date: of its commit, in
+    seconds since 1970, where git knows it. held: the store has what is ours.
+    """
+
+    release: Release
+    size: int
+    date: int | None
+    held: bool
+
+
+def listing(root: Path, layout: Layout) -> list[Listed]:
+    """Return all releases, the newest first; those of no known date last.
+
+    Raises:
+        IntegrityError: any of them was damaged, or changed by hand.
+    """
+    found = read_all(root)
+    dates: Mapping[str, int] = {}
+    with contextlib.suppress(ComposeError):  # no git here, or no repository
+        dates = gitrepo.dates(root, filter(None, (one.provenance.commit for one in found)))
+    listed = [
+        Listed(
+            one,
+            sum({layer.digest: layer.size for layer in _layers(one)}.values()),
+            dates.get(one.provenance.commit),
+            all(layout.has(Digest.parse(digest), size) for digest, size in _blobs(one)),
+        )
+        for one in found
+    ]
+    return sorted(listed, key=lambda one: (-(one.date or 0), one.release.name))
+
+
+def _layers(release: Release) -> Iterator[LockedLayer]:
+    return (layer for one in release.lock.platforms for layer in one.layers)
+
+
+def _blobs(release: Release) -> Iterator[tuple[str, int | None]]:
+    """Yield digest and size, where it is known, of what a build leaves in the store."""
+    yield release.result.digest, None
+    for one in release.result.platforms:
+        yield one.manifest, one.manifest_size
+        yield one.config, None
+    for layer in _layers(release):
+        yield layer.digest, layer.size
+
+
+def lost(root: Path, now: Lock, retired: Iterable[str]) -> Iterator[Fault]:
+    """Yield a fault for each module that the image's last release has and `now` has not.
+
+    Raises:
+        IntegrityError: a release was damaged.
+    """
+    excused = {module.name for module in now.modules} | set(retired)
+    seen: set[str] = set()
+    for release in tips(read_all(root), now.image):
+        for module in release.lock.modules:
+            if module.name not in excused | seen:
+                seen.add(module.name)
+                yield Fault(
+                    what=f"module {module.name} is LOST: release {release.name} of image"
+                    f" {now.image} has it",
+                    where=release_path(release.name),
+                    fix=f"put it back, or name it in 'retired' of [images.{now.image}]",
+                )
+
+
+def provenance(
+    root: Path, request: Request, *, image: str, outputs: Iterable[str], retired: Iterable[str]
+) -> Provenance:
+    """Return where a release would come from.
+
+    outputs: files that compose itself writes, below `root`, which may differ from the commit's
+    as lock/ may.
+
+    Raises:
+        InputError: files differ from the commit's, or there is no commit, and that is not allowed;
+            or no release can have that name.
+    """
+    check_name(request.name)
+    commit, dirty = _commit(root, request), False
+    if commit and (files := gitrepo.changed(root, ["lock", *_inside(outputs)])):
+        if not request.allow_dirty:
+            raise InputError(_dirty(root, files))
+        dirty = True
+    return Provenance(
+        commit=commit,
+        dirty=dirty,
+        parents=tuple(one.name for one in tips(read_all(root), image)),
+        retired=tuple(sorted(set(retired))),
+        note=request.note,
+    )
+
+
+def _commit(root: Path, request: Request) -> str:
+    try:
+        return gitrepo.commit_of(root, "HEAD")
+    except ComposeError as error:
+        if request.allow_dirty:
+            return ""
+        raise InputError.of(
+            "a release names the commit that it was made from, and there is none",
+            where=str(root),
+            found=error.faults[0].found,
+            fix="commit the project first; or, without its history: --allow-dirty",
+        ) from error
+
+
+def _inside(paths: Iterable[str]) -> list[str]:
+    """Leave out what git would refuse to look for: paths that leave the project."""
+    cleaned = (posixpath.normpath(path) for path in paths)
+    return [path for path in cleaned if not path.startswith(("/", "../"))]
+
+
+def _dirty(root: Path, files: list[str]) -> Fault:
+    more = len(files) - 10
+    return Fault(
+        what="files of the project are not those of the last commit",
+        where=str(root),
+        context=(*files[:10], *([f"and {more} more"] if more > 0 else [])),
+        fix="commit them; or record a release that no commit tells all of: --allow-dirty",
+    )
+
+
+def clash(root: Path, release: Release) -> bool:
+    """Tell whether the release is there already.
+
+    Raises:
+        CheckFailedError: another one has its name.
+    """
+    there = read(root, release.name)
+    if there is None:
+        return False
+    if there.digest == release.digest:
+        return True
+    raise CheckFailedError.of(
+        f"release {release.name} is another one, and a release never changes",
+        where=release_path(release.name),
+        expected=f"image {there.image} {there.result.digest}",
+        found=f"image {release.image} {release.result.digest}",
+        fix=f"choose a new name; `compose diff {release.name} image:{release.image}` shows what"
+        " has changed",
+    )
+
+
+def write(root: Path, release: Release) -> bool:
+    """Write a release unless it is there already, and tell whether it was.
+
+    Raises:
+        CheckFailedError: another one has its name.
+        UnreachableError: the directory cannot be written.
+    """
+    path = root / release_path(release.name)
+    with _exclusive(path.parent):
+        if clash(root, release):
+            return True
+        atomic_write(path, dump_release(release))
+    return False
+
+
+@contextlib.contextmanager
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Keep another process from writing a release of the same name at the same time."""
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # where nothing can be locked, the rename still is whole
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
