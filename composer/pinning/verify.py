@@ -57,7 +57,7 @@ def verify(
 
 def _check_rest(old: Any, new: Any, expected: list[Expected], *, shared: bool, shown: str) -> None:
     places = {one.location: one for one in expected}
-    changes = {(one.old, one.new, one.inserted) for one in expected}
+    changes = [(one.old, one.new, one.inserted) for one in expected]
     for location, was, now in _differences(old, new):
         known = places.get(location)
         change = (None if was is _ABSENT else was, now, was is _ABSENT)
@@ -125,7 +125,17 @@ def _yaml(raw: bytes) -> list[Any]:
     import yaml  # noqa: PLC0415 - not for the other kinds
 
     class Loader(yaml.SafeLoader):
-        """Takes tags of others, such as Compose's `!reset`, as what they are put on."""
+        """Takes tags of others, such as Compose's `!reset`, as what they are put on.
+
+        What looks like a date or a number and is none is text, as in later YAML.
+        """
+
+        def construct_object(self, node: Any, deep: bool = False) -> Any:
+            try:
+                return super().construct_object(node, deep)
+            except ValueError:
+                self.recursive_objects.pop(node, None)
+                return node.value
 
     def tagged(loader: Any, tag: str, node: Any) -> Any:
         match node:

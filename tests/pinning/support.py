@@ -23,9 +23,7 @@ def pin(
     return replace(raw, kind, at, new, form=form, shown="deploy/file")
 
 
-def pinned(
-    text: str, kind: Kind, at: str, *, form: Form = "tag+digest", new: Pinned = NEW
-) -> str:
+def pinned(text: str, kind: Kind, at: str, *, form: Form = "tag+digest", new: Pinned = NEW) -> str:
     return pin(text, kind, at, form=form, new=new).decode()
 
 

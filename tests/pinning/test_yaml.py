@@ -87,7 +87,7 @@ def test_line_ends_and_marks(end: str, mark: bytes, last: bool) -> None:
         ('"image": old', f'"image": {TEXT}'),
         ("%YAML 1.1\n---\nimage: old\n...", f"%YAML 1.1\n---\nimage: {TEXT}\n..."),
         ("--- {}\n---\nimage: old", f"--- {{}}\n---\nimage: {TEXT}"),
-        ("d: 2024-02-31x\n=: =\nimage: old", f"d: 2024-02-31x\n=: =\nimage: {TEXT}"),
+        ("=: =\n2024-02-31: 0x_\nimage: old", f"=: =\n2024-02-31: 0x_\nimage: {TEXT}"),
     ],
 )
 def test_styles(before: str, after: str) -> None:
