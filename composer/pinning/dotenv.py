@@ -56,6 +56,8 @@ def _value(source: Source, at: int) -> tuple[Scalar, int]:
     else:
         match = _PLAIN.match(text, at)
         assert match is not None
+        if match[1].startswith(("'", '"')):
+            raise _wrong(source, at, "a quote is not closed")
         start, end = match.span(1) if match[1] else (at, at)
         scalar = Scalar(start, end, match[1], match[1], "plain")
     rest = _REST.match(text, match.end())

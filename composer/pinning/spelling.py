@@ -20,7 +20,6 @@ _PLAIN = re.compile(
 )
 _PLAIN_TAG = re.compile(r"(?!(?i:true|false|null|yes|no|on|off|y|n)\Z)[A-Za-z][A-Za-z0-9._-]*")
 _YAML_TEXT, _YAML_NULL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:null"
-_BEFORE_KEY = re.compile(r" *(?:- +)*")
 _AFTER_VALUE = re.compile(r"[ \t]*(?:[ \t]#[^\r\n]*)?(?=\r?\n|\r?\Z)")
 
 
@@ -106,17 +105,16 @@ def insertion(source: Source, node: Map, key: str, text: str, path: str) -> tupl
     before = [entry for one in order[: order.index(key)] if (entry := node.get(one)) is not None]
     entry = before[-1]
     scalar = entry.value
-    line = source.text.rfind("\n", 0, entry.start) + 1
-    prefix = source.text[line : entry.start]
-    if isinstance(scalar, Scalar) and not node.flow and _BEFORE_KEY.fullmatch(prefix):
+    before_key = source.text[source.text.rfind("\n", 0, entry.start) + 1 : entry.start]
+    indent = " " * len(before_key)
+    # Only spaces and dashes; YAML also ends lines at a lone CR, which hardly anyone means.
+    if isinstance(scalar, Scalar) and not node.flow and not before_key.strip(" -"):
         end = scalar.end + len(scalar.quote)
         after = _AFTER_VALUE.match(source.text, end)
         if after and "\n" not in source.text[entry.start : end]:
             written = f"{scalar.quote}{text}{scalar.quote}" if scalar.quote else _plain(text)
-            return (
-                after.end(),
-                f"{_line_end(source, after.end())}{' ' * len(prefix)}{key}: {written}",
-            )
+            point = after.end()
+            return point, f"{_line_end(source, point)}{indent}{key}: {written}"
     raise InputError.of(
         f"there is no {path}, and no line to add it below",
         where=source.where(entry.start, path),

@@ -170,9 +170,9 @@ def _dotenv(raw: bytes) -> list[Any]:
     lines = iter(raw.decode("utf-8-sig").split("\n"))
     for line in lines:
         name, equals, value = line.partition("=")
-        name, value = name.strip().removeprefix("export ").strip(), value.strip()
-        if not equals or name.startswith("#"):
+        if not equals or name.lstrip().startswith("#"):
             continue
+        name, value = name.split()[-1], value.strip()
         if value.startswith(("'", '"')):
             while (end := _closing(value)) < 0:
                 value += "\n" + next(lines, value[0])

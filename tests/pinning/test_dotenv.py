@@ -67,6 +67,11 @@ def test_line_ends_and_marks(mark: bytes) -> None:
     assert pin(raw, "dotenv", "C") == raw.replace(b"C=", b"C=" + TEXT.encode())
 
 
+def test_an_empty_value_follows_the_sign() -> None:
+    assert pinned("A=  \nB=1 \t\n", "dotenv", "A") == f"A={TEXT}  \nB=1 \t\n"
+    assert pinned("A=1  ", "dotenv", "A") == f"A={TEXT}  "
+
+
 def test_what_cannot_be_told_from_a_comment() -> None:
     message = "begins with #; readers differ on whether that is a comment"
     text = ENV.replace("'#tight", "'")

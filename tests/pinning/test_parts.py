@@ -65,6 +65,15 @@ def test_kustomize_at_the_end_of_a_file(end: str) -> None:
     assert pinned(text, "kustomize", "images[0]", form="digest") == text + added
 
 
+@pytest.mark.parametrize("rest", ["", "   # none"])
+def test_kustomize_fills_what_is_empty(rest: str) -> None:
+    text = f"images:\n- name: a\n  newTag:{rest}\nb: 1\n"
+    assert pinned(text, "kustomize", "images[0]") == (
+        f"images:\n- name: a\n  newName: {REPOSITORY}\n  newTag: v14{rest}\n"
+        f"  digest: {DIGEST}\nb: 1\n"
+    )
+
+
 def test_kustomize_keeps_a_name_that_is_the_repository() -> None:
     text = f"images:\n- name: {REPOSITORY}\n  newTag: v13\n"
     expected = f"images:\n- name: {REPOSITORY}\n  newTag: v14\n  digest: {DIGEST}\n"
@@ -100,12 +109,15 @@ def test_a_repository_in_brackets_is_quoted() -> None:
     ("entry", "parts"),
     [
         ("{name: a, newTag: b}", "there is no images[0].newName, and no line to add it below"),
+        ("{\n    name: a\n  }", "there is no images[0].newName, and no line to add it below"),
+        ("name: b\n\r- name: a", "there is no images[1].newName, and no line to add it below"),
         ("\n  ? name\n  : a\n  ? newTag\n  : b", "there is no images[0].newName, and no line"),
         ("\n    name: a\n     more", "there is no images[0].newName, and no line to add it below"),
     ],
 )
 def test_kustomize_adds_only_where_a_line_has_a_key(entry: str, parts: str) -> None:
-    message = refused(f"images:\n- {entry}\n", "kustomize", "images[0]")
+    at = "images[1]" if "\r" in entry else "images[0]"
+    message = refused(f"images:\n- {entry}\n", "kustomize", at)
     assert message.startswith(parts)
     assert 'fix:      add newName: "" yourself' in message
 

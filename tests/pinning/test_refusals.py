@@ -197,6 +197,7 @@ def test_values_left_out() -> None:
         ("compose", b"a: b\nc: [", "the file is not valid YAML\n  where:    deploy/file:2"),
         ("compose", b"a:\n\tb: c", "the file is not valid YAML\n  where:    deploy/file:2"),
         ("compose", b"a: *x", "the alias *x has no anchor before it\n  where:    deploy/file:1"),
+        ("compose", b"a: &x b\n---\nc: *x", "the alias *x has no anchor before it\n  where:"),
         ("compose", b"a: b\n\x07", "the file is not valid YAML\n  where:    deploy/file:2"),
         ("compose", b"a: b\nc: {{ x }}", "the file cannot be read"),
         ("compose", b"[" * 4000, "the file is nested too deeply"),
@@ -208,6 +209,8 @@ def test_values_left_out() -> None:
         ("toml", b"a = \n", "the file is not valid TOML\n  where:    deploy/file:1"),
         ("toml", b"a = 'b'\na = 'c'", "the file is not valid TOML"),
         ("dotenv", b"B=1\na b\n", "not a line of the form NAME=value\n  where:    deploy/file:2"),
+        ("dotenv", b"B=1\na='x\n", "a quote is not closed\n  where:    deploy/file:2"),
+        ("dotenv", b'a="x\\"', "a quote is not closed\n  where:    deploy/file:1"),
         ("dotenv", b"a='x' y\n", "what follows the name is not one value\n  where:"),
     ],
 )

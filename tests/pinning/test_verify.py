@@ -9,7 +9,7 @@ from composer.pinning import Kind
 from composer.pinning import pin as under_test
 from composer.pinning.source import Edit
 from composer.pinning.verify import Expected, verify
-from tests.pinning.support import pin
+from tests.pinning.support import TEXT, pin
 
 
 def proof(
@@ -29,6 +29,8 @@ A = Expected((0, "a"), "x", "y")
         ("compose", "a: x\nb: !t [1]\nc: !t {d: !u e}\n", "a: y\nb: !t [1]\nc: !t {d: !u e}\n"),
         ("json", '{"a": "x", "b": NaN}', '{"a": "y", "b": NaN}'),
         ("toml", "a = 'x'\nb = nan", "a = 'y'\nb = nan"),
+        ("dotenv", 'a=x\nB="\\"\na=1"', 'a=y\nB="\\"\na=1"'),
+        ("dotenv", "export\t a = x\n\t# a=z", "export\t a = y\n\t# a=z"),
         ("dotenv", "a=x\nB='1\n2'", "a=y\nB='1\n2'"),
     ],
 )
@@ -105,3 +107,11 @@ def test_a_wrong_edit_is_not_returned(
     monkeypatch.setattr(under_test, "overwrite", lambda *_: edit)
     with pytest.raises(IntegrityError):
         pin(text, kind, "image")
+
+
+def test_a_change_beside_it_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "image: old\nb: old"
+    edit = Edit(7, len(text), f"{TEXT}\nb: {TEXT}")
+    monkeypatch.setattr(under_test, "overwrite", lambda *_: edit)
+    with pytest.raises(IntegrityError, match="one at"):
+        pin(text, "compose", "image")

@@ -83,6 +83,7 @@ def test_line_ends_and_marks(end: str, mark: bytes, last: bool) -> None:
         ("{image: old, b: 1}", f"{{image: {TEXT}, b: 1}}"),
         ('{"image":"old","b":1}', f'{{"image":"{TEXT}","b":1}}'),
         ('{"image":, "b":1}', f'{{"image": {TEXT}, "b":1}}'),
+        ("z: &k image\n*k : old", f"z: &k image\n*k : {TEXT}"),
         ("? image\n: old", f"? image\n: {TEXT}"),
         ('"image": old', f'"image": {TEXT}'),
         ("%YAML 1.1\n---\nimage: old\n...", f"%YAML 1.1\n---\nimage: {TEXT}\n..."),
