@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from composer import releases
 from composer.lock import load
 from tests.support.commands import ROOT, run, tool
 from tests.support.images import layer_members, manifest, overlay_document, own_files
@@ -47,6 +48,14 @@ def test_build_gives_the_digest_of_the_committed_lock(built: Built, image: str) 
     lock = load((ROOT / "lock" / f"{image}.lock").read_bytes(), image)
     assert built.answers[image]["digest"] == lock.digest
     assert built.answers[image]["inputs"] == lock.inputs
+
+
+@pytest.mark.parametrize(("image", "name"), [("glm53", "v13"), ("glm53-async", "v14")])
+def test_build_gives_the_digest_of_the_release(built: Built, image: str, name: str) -> None:
+    release = releases.read(ROOT, name)
+    assert release is not None
+    assert release.image == image
+    assert release.result.digest == built.answers[image]["digest"]
 
 
 @pytest.mark.parametrize("image", IMAGES)
