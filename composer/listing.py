@@ -12,7 +12,7 @@ from .imagebase import ImageBase, ImageLayers, LayerFiles
 from .oci.filetree import Entry, PathError
 from .oci.layout import Layout
 from .oci.manifest import Descriptor
-from .sources import open_source
+from .sources import locate, open_source
 from .text import nearest
 
 __all__ = ["Listing", "open_listing"]
@@ -70,7 +70,7 @@ def open_listing(
         InputError: there is no such image, or not on that platform.
         UnreachableError, IntegrityError: it cannot be had, or is not what it says.
     """
-    source = open_source(text, Path.cwd())
+    source = open_source(locate(text), Path.cwd())
     base = ImageBase(text, text, source.top(), lambda: source, layout)
     image = base.image(_choose(base, platform))
     wanted = frozenset({f"/{path.strip('/')}"}) if path else frozenset()

@@ -70,6 +70,8 @@ def locate(text: str) -> str:
 def open_source(text: str, root: Path) -> Source:
     """Return the source that `text` names; relative paths start at `root`. Nothing is asked yet.
 
+    An image of the daemon is the daemon's alone: see `locate` for where else it may be.
+
     Raises:
         InputError: not a source.
     """
@@ -92,9 +94,8 @@ def _archive(rest: str, root: Path) -> Source:
     return ArchiveSource.parse(str(root / rest))
 
 
-def _daemon(rest: str, root: Path) -> Source:
-    located = locate(f"{PREFIX}{rest}")
-    return DaemonSource(rest) if located.startswith(PREFIX) else open_source(located, root)
+def _daemon(rest: str, _: Path) -> Source:
+    return DaemonSource(rest)
 
 
 _OPENERS: dict[str, Callable[[str, Path], Source]] = {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
-__all__ = ["Location", "TomlFile", "parse", "validate"]
+__all__ = ["Location", "TomlFile", "parse", "read_keys", "validate"]
 
 Location = tuple[str | int, ...]
 _Model = TypeVar("_Model", bound="BaseModel")
@@ -106,6 +106,20 @@ def parse(raw: bytes, shown: str) -> TomlFile:
     return TomlFile(shown, data, text)
 
 
+def read_keys(text: str, at: int) -> tuple[tuple[str, ...], int]:
+    """Return the dotted key at `at` in a valid document, unquoted, and where it ends."""
+    keys = []
+    while match := _KEY.match(text, at):
+        at = match.end()
+        key = match[1]
+        if key[0] in "\"'":
+            key = str(tomllib.loads(f"k = {key}")["k"])
+        keys.append(key)
+        if not match[2]:
+            break
+    return tuple(keys), at
+
+
 class _Scanner:
     """Walks a valid document and notes the line of each place."""
 
@@ -166,16 +180,8 @@ class _Scanner:
         self._value(place)
 
     def _keys(self) -> tuple[str, ...]:
-        keys = []
-        while match := _KEY.match(self.text, self.at):
-            self.at = match.end()
-            key = match[1]
-            if key[0] in "\"'":
-                key = str(tomllib.loads(f"k = {key}")["k"])
-            keys.append(key)
-            if not match[2]:
-                break
-        return tuple(keys)
+        keys, self.at = read_keys(self.text, self.at)
+        return keys
 
     def _value(self, place: Location) -> None:
         match self._next():

@@ -45,7 +45,7 @@ def record(inputs: Mapping[str, str], blobs: Mapping[str, int], answer: Any) -> 
         "blobs": dict(blobs),
         "answer": answer,
     }
-    return json.dumps(document, sort_keys=True).encode()
+    return json.dumps(document).encode()
 
 
 def lookup(store: Path, question: Question) -> dict[str, Any] | None:

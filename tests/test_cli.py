@@ -96,6 +96,14 @@ def test_show_of_an_image_that_has_no_lock(tmp_path: Path) -> None:
     assert "there is no image 'ap'" in project.compose("show", "ap", ok=False).err
 
 
+def test_a_build_with_nothing_to_do_prints_the_same(tmp_path: Path) -> None:
+    project = SmallProject(tmp_path).write()
+    project.patch("first", {3: "changed"})
+    project.compose("lock")
+    made = project.compose("build", "app", "--json").out
+    assert project.compose("build", "app", "--json").out == made
+
+
 def test_build_prints_the_digest_last_and_alone_when_quiet(tmp_path: Path) -> None:
     project = SmallProject(tmp_path).write()
     project.patch("first", {3: "changed"})

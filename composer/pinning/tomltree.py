@@ -10,13 +10,12 @@ import re
 import tomllib
 from collections.abc import Sequence
 
-from ..tomlfile import parse
+from ..tomlfile import parse, read_keys
 from .nodes import Document, Entry, Map, Node, Scalar, Seq
 from .source import Source
 
 __all__ = ["documents"]
 
-_KEY = re.compile(r"""[ \t]*([A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*(\.?)""")
 _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _STRINGS = (
     ("multi-line basic", '"""', re.compile(r'"""((?:[^\\]|\\.)*?"{0,2})"""(?!")', re.DOTALL)),
@@ -86,16 +85,8 @@ class _Walk:
         value = self._value()
         _descend(table, above, start).entries.append(Entry(start, key, key, value))
 
-    def _keys(self) -> list[str]:
-        keys = []
-        while match := _KEY.match(self.text, self.at):
-            self.at = match.end()
-            key = match[1]
-            if key[0] in "\"'":
-                key = str(tomllib.loads(f"k = {key}")["k"])
-            keys.append(key)
-            if not match[2]:
-                break
+    def _keys(self) -> tuple[str, ...]:
+        keys, self.at = read_keys(self.text, self.at)
         return keys
 
     def _value(self) -> Node:
