@@ -7,10 +7,11 @@ from pathlib import Path
 
 from .errors import InputError
 
-__all__ = ["FILE", "RELEASES", "find_root", "lock_path", "release_path", "store_root"]
+__all__ = ["FILE", "PUSHES", "RELEASES", "find_root", "lock_path", "release_path", "store_root"]
 
 FILE = "images.toml"
 RELEASES = "lock/releases"
+PUSHES = "lock/pushes.toml"
 
 
 def find_root(start: Path) -> Path:

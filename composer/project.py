@@ -95,6 +95,12 @@ class Project:
         chain = self._chain(name) if name in self.spec.images else []
         return _retired(spec for _, spec in chain)
 
+    def repository(self, name: str) -> str | None:
+        """Return where an image is pushed to, without reading its modules; None: nowhere."""
+        chain = self._chain(name) if name in self.spec.images else []
+        found: str | None = _last([spec for _, spec in chain], "repository") if chain else None
+        return found
+
     def _definition(
         self, name: str, chain: Sequence[ImageSpec], modules: Sequence[Module]
     ) -> ImageDefinition:

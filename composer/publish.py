@@ -12,20 +12,85 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .daemonbase import PREFIX
 from .errors import Fault, InputError
 from .oci.archive import Content
+from .oci.digest import Digest
+from .oci.image import Image
 from .oci.layout import Layout, reading
-from .oci.manifest import Descriptor
-from .oci.mediatype import is_foreign
+from .oci.manifest import Config, Descriptor, Index, Manifest
+from .oci.mediatype import family_of_index, is_foreign
 from .oci.reference import Reference
-from .plan import Plan, PlatformPlan
+from .plan import Plan
 from .progress import counted
+from .release import Release
 from .text import short
 
 if TYPE_CHECKING:
     from .oci.registry import Parcel
 
-__all__ = ["Published", "publish"]
+__all__ = ["Published", "Shipment", "publish", "shipment_of_plan", "shipment_of_release"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """An image of one platform. foreign: how many of its layers, the first ones, are not ours.
+
+    base: the reference of the image that those came with; empty where it is in no registry.
+    """
+
+    image: Image
+    foreign: int
+    base: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """What to push. partial: the foreign layers are in a Docker daemon only."""
+
+    platforms: tuple[Shipped, ...]
+    index: Index | None
+    partial: bool = False
+
+    @property
+    def digest(self) -> Digest:
+        """What a pin uses."""
+        return (self.index or self.platforms[0].image.manifest).digest
+
+
+def shipment_of_plan(made: Plan) -> Shipment:
+    """Return what a plan gives to push."""
+    shipped = (
+        Shipped(
+            one.image,
+            len(one.image.manifest.layers) - len(one.layers) - one.base.own,
+            one.base.name,
+        )
+        for one in made.platforms
+    )
+    return Shipment(tuple(shipped), made.index, made.platforms[0].base.partial)
+
+
+def shipment_of_release(release: Release, layout: Layout) -> Shipment:
+    """Return what the store holds of a release, byte for byte what was made.
+
+    Raises:
+        UnreachableError: the store does not hold its documents.
+        IntegrityError: one of them is damaged.
+    """
+    lock, result = release.lock, release.result
+    shipped = []
+    for one in lock.platforms:
+        raw = layout.read(Digest.parse(one.manifest))
+        family = result.media_type if family_of_index(result.media_type) is None else None
+        manifest = Manifest.parse(raw, family)
+        image = Image(manifest, Config.parse(layout.read(manifest.config.digest)))
+        shipped.append(Shipped(image, one.base_layers, one.base_name))
+    index = None
+    if family_of_index(result.media_type) is not None:
+        index = Index.parse(layout.read(Digest.parse(result.digest)), result.media_type)
+    there = lock.base.reference or lock.base.image
+    return Shipment(tuple(shipped), index, there.startswith(PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +100,11 @@ class Published:
     reference: Reference
     counts: dict[str, int]
     sent: int
+    remark: str = ""
 
 
 def publish(
-    made: Plan, layout: Layout, target: Reference, *, copy_from: Content | None = None
+    made: Shipment, layout: Layout, target: Reference, *, copy_from: Content | None = None
 ) -> Published:
     """Push all platforms of `made`, whose own blobs the layout holds, to `target`, a tag.
 
@@ -78,7 +144,7 @@ def publish(
 
 
 def _parcels(
-    platforms: Sequence[PlatformPlan], layout: Layout, copy_from: Content | None
+    platforms: Sequence[Shipped], layout: Layout, copy_from: Content | None
 ) -> Iterator[Parcel]:
     """Yield every blob once: configs and layers of ours, and the base's."""
     from .oci.registry import Parcel
@@ -86,13 +152,12 @@ def _parcels(
     seen = set()
     for one in platforms:
         manifest = one.image.manifest
-        foreign = len(manifest.layers) - len(one.layers) - one.base.own
-        origin = Reference.parse(one.base.name) if one.base.name else None
+        origin = Reference.parse(one.base) if one.base else None
         for number, blob in enumerate([*manifest.layers, manifest.config]):
             if blob.digest in seen or is_foreign(blob.media_type):
                 continue
             seen.add(blob.digest)
-            if number >= foreign:
+            if number >= one.foreign:
                 yield Parcel(blob, partial(_sent, blob, reading(layout.path(blob.digest))))
             else:
                 content = partial(_copied, blob, copy_from) if copy_from is not None else None
@@ -107,8 +172,8 @@ def _copied(blob: Descriptor, content: Content) -> Iterator[bytes]:
     return counted(content(blob), f"copy {short(str(blob.digest))}", blob.size)
 
 
-def _refusal(made: Plan, target: Reference, refused: Sequence[Descriptor]) -> Fault:
-    name, partial_base = made.platforms[0].base.name, made.platforms[0].base.partial
+def _refusal(made: Shipment, target: Reference, refused: Sequence[Descriptor]) -> Fault:
+    name = made.platforms[0].base
     size = sum(one.size for one in refused)
     count = "a layer" if len(refused) == 1 else f"{len(refused)} layers"
     return Fault(
@@ -117,6 +182,6 @@ def _refusal(made: Plan, target: Reference, refused: Sequence[Descriptor]) -> Fa
         expected=f"layers that can be mounted from {name or 'the base'}",
         found=", ".join(str(one.digest) for one in refused),
         fix="the base is in a Docker daemon only: --export-base"
-        if partial_base
+        if made.partial
         else f"push to the registry that has the base, or send them ({size} bytes): --copy-base",
     )

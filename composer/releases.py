@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,9 +10,10 @@ from pathlib import Path
 
 from . import gitrepo
 from .errors import CheckFailedError, ComposeError, Fault, InputError
-from .lock import Lock, LockedLayer
+from .lock import Lock, LockedLayer, read_lock
 from .oci.digest import Digest
-from .oci.layout import Layout, atomic_write, storage_errors
+from .oci.layout import Layout, atomic_write, exclusive
+from .oci.manifest import Manifest
 from .places import RELEASES, release_path
 from .release import Provenance, Release, check_name, dump_release, load_release, tips
 
@@ -24,10 +23,12 @@ __all__ = [
     "clash",
     "listing",
     "lost",
+    "missing",
     "names",
     "provenance",
     "read",
     "read_all",
+    "remake",
     "write",
 ]
 
@@ -104,25 +105,51 @@ def listing(root: Path, layout: Layout) -> list[Listed]:
             one,
             sum({layer.digest: layer.size for layer in _layers(one)}.values()),
             dates.get(one.provenance.commit),
-            all(layout.has(Digest.parse(digest), size) for digest, size in _blobs(one)),
+            not missing(layout, one),
         )
         for one in found
     ]
     return sorted(listed, key=lambda one: (-(one.date or 0), one.release.name))
 
 
+def missing(layout: Layout, release: Release) -> list[Digest]:
+    """Return what the store does not hold of what a build leaves there; layers of a base are not.
+
+    Sizes are looked at, and no content but that of manifests.
+
+    Raises:
+        IntegrityError: a manifest is damaged in the store.
+    """
+    gone = [] if layout.has(top := Digest.parse(release.result.digest)) else [top]
+    for one in release.lock.platforms:
+        digest = Digest.parse(one.manifest)
+        if not layout.has(digest, one.manifest_size):
+            gone.append(digest)
+            continue
+        try:
+            manifest = Manifest.parse(layout.read(digest))
+        except ValueError as error:
+            raise layout.damaged(digest, str(error)) from error
+        ours = (*manifest.layers[one.base_layers :], manifest.config)
+        gone += [blob.digest for blob in ours if not layout.has(blob.digest, blob.size)]
+    return list(dict.fromkeys(gone))
+
+
+def remake(root: Path, release: Release) -> str:
+    """Say how what a release is made of can be had again."""
+    build = f"compose build {release.image} --locked"
+    with contextlib.suppress(ComposeError):
+        lock = read_lock(root, release.image)
+        if lock is not None and lock.digest == release.result.digest:
+            return f"make it: `{build}`"
+    commit = release.provenance.commit
+    if not commit or release.provenance.dirty:
+        return "push it from a machine whose store holds it: `compose releases` says"
+    return f"make it from its commit: `git worktree add ../again {commit[:12]}`, there `{build}`"
+
+
 def _layers(release: Release) -> Iterator[LockedLayer]:
     return (layer for one in release.lock.platforms for layer in one.layers)
-
-
-def _blobs(release: Release) -> Iterator[tuple[str, int | None]]:
-    """Yield digest and size, where it is known, of what a build leaves in the store."""
-    yield release.result.digest, None
-    for one in release.result.platforms:
-        yield one.manifest, one.manifest_size
-        yield one.config, None
-    for layer in _layers(release):
-        yield layer.digest, layer.size
 
 
 def lost(root: Path, now: Lock, retired: Iterable[str]) -> Iterator[Fault]:
@@ -231,22 +258,8 @@ def write(root: Path, release: Release) -> bool:
         UnreachableError: the directory cannot be written.
     """
     path = root / release_path(release.name)
-    with _exclusive(path.parent):
+    with exclusive(path.parent):
         if clash(root, release):
             return True
         atomic_write(path, dump_release(release))
     return False
-
-
-@contextlib.contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
-    """Keep another process from writing a release of the same name at the same time."""
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):  # where nothing can be locked, the rename still is whole
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

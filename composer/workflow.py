@@ -7,26 +7,23 @@ replaced, so that a lock never names what was not made.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import releases, unchanged
-from .daemonbase import PREFIX
 from .errors import CheckFailedError, ComposeError, Fault, InputError, UnreachableError
-from .lock import dump
-from .oci.archive import write_archive
+from .lock import Lock, dump
+from .oci.archive import Content, write_archive
 from .oci.digest import Digest
 from .oci.image import Image
 from .oci.layout import Layout, atomic_write, reading
 from .oci.manifest import Descriptor
 from .oci.mediatype import is_foreign
-from .oci.reference import Reference
 from .places import lock_path
 from .plan import Plan
 from .progress import transfer, watched
-from .project import ImageDefinition, Project
-from .publish import Published, publish
+from .project import Project
 from .release import Provenance, Release, release_of
 from .resolve import Choice, Resolved, resolve, stale
 from .sources import open_source
@@ -35,7 +32,18 @@ if TYPE_CHECKING:
     from .daemons import Loaded
     from .releases import Request
 
-__all__ = ["answer", "build", "check", "load", "lock", "push", "release"]
+__all__ = [
+    "answer",
+    "build",
+    "check",
+    "content_of",
+    "default_tag",
+    "described",
+    "fill",
+    "load",
+    "lock",
+    "release",
+]
 
 
 def lock(project: Project, layout: Layout, images: Sequence[str], choice: Choice) -> list[Resolved]:
@@ -127,7 +135,7 @@ def build(
     made = _release(resolved, request.name, origin) if request and origin else None
     if made is not None:
         releases.clash(project.root, made)  # before anything is written
-    _store(layout, resolved.plan, image)
+    fill(layout, resolved.plan, image)
     if not resolved.fresh:
         atomic_write(project.root / lock_path(image), dump(resolved.lock))
     _remember(project, layout, resolved, choice)
@@ -136,7 +144,7 @@ def build(
     if output is not None:
         images = [one.image for one in resolved.plan.platforms]
         index = resolved.plan.index if len(images) == len(resolved.lock.platforms) else None
-        content = _content(project, layout, resolved)
+        content = content_of(project.root, layout, resolved.lock)
         with transfer(f"write {output}", _size(images)) as advance:
             write_archive(output, images, index, image, lambda one: watched(content(one), advance))
     return resolved
@@ -204,16 +212,14 @@ def _size(images: Iterable[Image]) -> int:
     return sum({one.digest: one.size for one in layers if not is_foreign(one.media_type)}.values())
 
 
-def _content(
-    project: Project, layout: Layout, resolved: Resolved
-) -> Callable[[Descriptor], Iterable[bytes]]:
-    """Return what gives a blob: the store, or where the base is for what came from there."""
-    spelled = resolved.lock.base.reference or resolved.lock.base.image
+def content_of(root: Path, layout: Layout, lock: Lock) -> Content:
+    """Return what gives a blob of an image: the store, or where its base is."""
+    spelled = lock.base.reference or lock.base.image
 
     def chunks(descriptor: Descriptor) -> Iterable[bytes]:
         if layout.has(descriptor.digest, descriptor.size) or not spelled:
             return reading(layout.path(descriptor.digest))()
-        return open_source(spelled, project.root).chunks(descriptor)
+        return open_source(spelled, root).chunks(descriptor)
 
     return chunks
 
@@ -237,91 +243,28 @@ def load(
             fix="choose one: --platform",
         )
     repository = resolved.definition.repository or image
-    name = f"{repository}:{tag or _default_tag(resolved)}"
-    content = _content(project, layout, resolved)
+    name = f"{repository}:{tag or default_tag(resolved)}"
+    content = content_of(project.root, layout, resolved.lock)
     return resolved, name, load_image(resolved.plan.platforms[0].image, [name], content)
 
 
-def _default_tag(resolved: Resolved) -> str:
+def default_tag(resolved: Resolved) -> str:
+    """Return the tag of what has no release."""
     return f"inputs-{Digest.parse(resolved.lock.inputs).short}"
-
-
-def push(
-    project: Project,
-    layout: Layout,
-    image: str,
-    choice: Choice,
-    *,
-    tag: str | None,
-    to: str | None,
-    copy_base: bool,
-    export_base: bool,
-) -> tuple[Resolved, Published]:
-    """Build an image and push it. tag: None for `inputs-…`; to: instead of its repository.
-
-    export_base: of a base that only the Docker daemon has, take its layers out of `docker save`.
-
-    Raises:
-        InputError: the image has no repository, or the registry lacks layers of the base.
-        ComposeError: as of `build`, and of the registry.
-    """
-    target = _target(project.image(image), to)
-    resolved = build(project, layout, image, choice)
-    if export_base and resolved.plan.platforms[0].base.partial:
-        return _push_exported(project, layout, resolved, target, tag)
-    named = target.with_tag(tag or _default_tag(resolved))
-    copy = _content(project, layout, resolved) if copy_base else None
-    return resolved, publish(resolved.plan, layout, named, copy_from=copy)
-
-
-def _push_exported(
-    project: Project, layout: Layout, resolved: Resolved, target: Reference, tag: str | None
-) -> tuple[Resolved, Published]:
-    """Push what an image becomes on its exported base: the same layers, with blobs of their own."""
-    from .daemons import save_image
-
-    definition = resolved.definition
-    path = layout.root / "ingest" / f"base-{Digest.parse(resolved.lock.base.digest).hex}.tar"
-    try:
-        save_image((definition.base.image or "").removeprefix(PREFIX), path)
-        exported = resolve(
-            project.on(definition.base_name, f"archive:{path}"), layout, definition.name, Choice()
-        )
-        _store(layout, exported.plan, definition.name)
-        content = _content(project, layout, exported)
-        named = target.with_tag(tag or _default_tag(exported))
-        return exported, publish(exported.plan, layout, named, copy_from=content)
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _target(definition: ImageDefinition, to: str | None) -> Reference:
-    text = to or definition.repository
-    if text is None:
-        raise InputError.of(
-            f"image {definition.name} has no repository to push to",
-            fix=f"give it one: repository = ... in [images.{definition.name}], or --to",
-        )
-    try:
-        target = Reference.parse(text)
-    except ValueError as error:
-        raise InputError.of(str(error), where="--to") from error
-    if target.tag is not None or target.digest is not None:
-        raise InputError.of(
-            "a repository has no tag and no digest",
-            where=f"--to {text}",
-            fix=f"--to {target.repository} --tag TAG",
-        )
-    return target
 
 
 def answer(resolved: Resolved) -> dict[str, Any]:
     """Return what `build --json` prints."""
-    planned = {str(one.platform) for one in resolved.plan.platforms}
+    planned = [str(one.platform) for one in resolved.plan.platforms]
+    return described(resolved.lock, planned)
+
+
+def described(lock: Lock, platforms: Collection[str]) -> dict[str, Any]:
+    """Return what `--json` prints of an image, of some of its platforms."""
     return {
-        "image": resolved.lock.image,
-        "digest": resolved.lock.digest,
-        "inputs": resolved.lock.inputs,
+        "image": lock.image,
+        "digest": lock.digest,
+        "inputs": lock.inputs,
         "platforms": [
             {
                 "platform": one.platform,
@@ -329,13 +272,14 @@ def answer(resolved: Resolved) -> dict[str, Any]:
                 "config": one.config,
                 "layers": [layer.model_dump() for layer in one.layers],
             }
-            for one in resolved.lock.platforms
-            if one.platform in planned
+            for one in lock.platforms
+            if one.platform in platforms
         ],
     }
 
 
-def _store(layout: Layout, made: Plan, name: str) -> None:
+def fill(layout: Layout, made: Plan, name: str) -> None:
+    """Put what is ours of an image into the store, under a name."""
     for one in made.platforms:
         for layer in one.layers:
             layout.put(layer.blob)

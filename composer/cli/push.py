@@ -17,9 +17,11 @@ __all__ = ["command"]
 
 
 @click.command("push")
-@click.argument("image")
+@click.argument("name", metavar="IMAGE|RELEASE")
 @click.option(
-    "--tag", callback=options.tag, help="The tag to push under; otherwise inputs-<12 hex digits>."
+    "--tag",
+    callback=options.tag,
+    help="The tag to push under; otherwise a release's name, or inputs-<12 hex digits>.",
 )
 @click.option("--to", metavar="REPOSITORY", help="Another repository than the image's.")
 @click.option("--locked", is_flag=True, help="Refuse a lock that is missing or stale.")
@@ -33,7 +35,7 @@ __all__ = ["command"]
 def command(
     project: Path | None,
     *,
-    image: str,
+    name: str,
     tag: str | None,
     to: str | None,
     locked: bool,
@@ -42,35 +44,27 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Build IMAGE and push it to its repository; print the reference to pin.
+    """Push an image to its repository; print the reference to pin.
 
-    Only manifests, configs and our own layers are sent. Layers of the base are mounted from its
-    repository, or have to be there.
+    An IMAGE is built first. A RELEASE is taken out of the store as it was made, whatever the
+    project says now. Only manifests, configs and our own layers are sent. Layers of the base are
+    mounted from its repository, or have to be there.
     """
     from .. import project as projects
-    from .. import workflow
     from ..oci.layout import Layout
+    from ..pushing import Delivery, push
     from ..resolve import Choice
 
-    root = find_root((project or Path()).absolute())
+    loaded = projects.load(find_root((project or Path()).absolute()))
+    delivery = Delivery(tag, to, copy_base, export_base)
     with showing(quiet=quiet):
-        resolved, published = workflow.push(
-            projects.load(root),
-            Layout(store_root()),
-            image,
-            Choice(locked=locked),
-            tag=tag,
-            to=to,
-            copy_base=copy_base,
-            export_base=export_base,
-        )
-    for remark in resolved.remarks:
+        pushed = push(loaded, Layout(store_root()), name, Choice(locked=locked), delivery)
+    published = pushed.published
+    for remark in pushed.remarks:
         note(remark)
-    if resolved.lock.base.image.startswith("archive:") and export_base:
-        note("the base was exported: what was pushed is another digest than the lock's")
     if as_json:
         document = {
-            **workflow.answer(resolved),
+            **pushed.document,
             "reference": str(published.reference),
             "blobs": published.counts,
             "sent": published.sent,

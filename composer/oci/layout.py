@@ -30,6 +30,7 @@ __all__ = [
     "REF_NAME",
     "Layout",
     "atomic_write",
+    "exclusive",
     "reading",
     "replacing",
     "storage_errors",
@@ -319,6 +320,24 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
         if durable:
             sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a directory, which is made, for as long as they ask the same.
+
+    Raises:
+        UnreachableError: it cannot be made or opened.
+    """
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # where nothing can be locked, the rename still is whole
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def sync_directory(path: Path) -> None:
