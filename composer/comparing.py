@@ -28,10 +28,13 @@ class Compared:
     details: Details
 
 
-def compare_named(start: Path, before: str, after: str, *, contents: bool) -> Compared:
+def compare_named(
+    start: Path, before: str, after: str, *, contents: bool, back: bool = False
+) -> Compared:
     """Compare what two names stand for. start: where to look for a project, if there is one.
 
-    contents: also compare the files' texts, where the store has them.
+    contents: also compare the files' texts, where the store has them. back: `after` is the older
+    one, and what it has not is not lost.
 
     Raises:
         InputError: nothing is called so.
@@ -40,7 +43,8 @@ def compare_named(start: Path, before: str, after: str, *, contents: bool) -> Co
     root = _root(start)
     old, new = find(root, before), find(root, after)
     gone = {one.name for one in old.lock.modules} - {one.name for one in new.lock.modules}
-    found = compare(old.lock, new.lock, retired=new.retired() if gone else ())
+    excused = gone if back or not gone else new.retired()
+    found = compare(old.lock, new.lock, retired=excused)
     sources = _sources(root, old, new, found) if root is not None else {}
     texts = {}
     if contents:

@@ -7,11 +7,22 @@ from pathlib import Path
 
 from .errors import InputError
 
-__all__ = ["FILE", "PUSHES", "RELEASES", "find_root", "lock_path", "release_path", "store_root"]
+__all__ = [
+    "FILE",
+    "PINS",
+    "PUSHES",
+    "RELEASES",
+    "find_root",
+    "lock_path",
+    "pins_path",
+    "release_path",
+    "store_root",
+]
 
 FILE = "images.toml"
 RELEASES = "lock/releases"
 PUSHES = "lock/pushes.toml"
+PINS = "lock/pins"
 
 
 def find_root(start: Path) -> Path:
@@ -38,6 +49,11 @@ def lock_path(image: str) -> str:
 def release_path(name: str) -> str:
     """Return where a release lies below the project's root."""
     return f"{RELEASES}/{name}.toml"
+
+
+def pins_path(deploy: str) -> str:
+    """Return where the pins of a deploy file lie below the project's root."""
+    return f"{PINS}/{deploy}.toml"
 
 
 def store_root() -> Path:

@@ -23,6 +23,7 @@ from pydantic import (
 from .oci.digest import Digest
 from .oci.platform import Platform
 from .oci.reference import Reference
+from .pinning import Place
 
 __all__ = [
     "AddSpec",
@@ -89,10 +90,18 @@ def _target(text: str) -> str:
 
 
 def _inside(text: str) -> str:
+    return _relative(text, "a file of the module", "the module's folder")
+
+
+def _deploy_file(text: str) -> str:
+    return _relative(text, "a deploy file", "the directory of images.toml")
+
+
+def _relative(text: str, what: str, folder: str) -> str:
     if text.startswith("/") or ".." in text.split("/") or posixpath.normpath(text) == ".":
-        raise ValueError("a file of the module is named relative to the module's folder")
+        raise ValueError(f"{what} is named relative to {folder}, and lies below it")
     if _CONTROL.search(text):
-        raise ValueError("a file of the module has no control characters in its name")
+        raise ValueError(f"{what} has no control characters in its name")
     return text
 
 
@@ -191,10 +200,15 @@ class ImageSpec(_Document):
 class DeploySpec(_Document):
     """`[deploy.NAME]`: where a release's digest is written."""
 
-    file: str
+    file: Annotated[str, AfterValidator(_deploy_file)]
     kind: Literal["compose", "kubernetes", "kustomize", "helm", "dotenv", "toml", "json"]
     at: str
     form: Literal["tag+digest", "digest", "image-id"] = "tag+digest"
+
+    @model_validator(mode="after")
+    def _place(self) -> DeploySpec:
+        Place.parse(self.kind, self.at)
+        return self
 
 
 class ImagesFile(_Document):

@@ -362,7 +362,7 @@ def test_targets_that_are_fine(target: str) -> None:
 
 @pytest.mark.parametrize("file", ["", "/abs", "..", "../x", "a/../../x", "a/..", ".", "./"])
 def test_files_stay_in_the_folder_of_the_module(file: str) -> None:
-    what = "a file of the module is named relative to the module's folder"
+    what = "a file of the module is named relative to the module's folder, and lies below it"
     assert module_faults(f'[[add]]\ntarget = "a"\nfile = "{file}"\n') == [
         f"{what}\n  where:    module.toml:6 add[0].file\n  found:    {file!r}"
     ]

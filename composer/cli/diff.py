@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..comparing import Compared
     from ..diffreport import Line
 
-__all__ = ["command"]
+__all__ = ["command", "print_lines"]
 
 _STYLES: dict[str, dict[str, object]] = {
     "head": {"bold": True},
@@ -85,12 +85,19 @@ def _print_json(compared: Compared) -> None:
     click.echo(json.dumps(document(sides[0], sides[1], compared.found, compared.details), indent=2))
 
 
-def _print(compared: Compared, *, patch: bool) -> None:
-    from ..diffreport import lines, patch_lines
+def print_lines(compared: Compared) -> None:
+    """Print what differs, section by section."""
+    from ..diffreport import lines
 
     names = (compared.before.name, compared.after.name)
     for line in lines(names, compared.found, compared.details):
         _echo(line)
+
+
+def _print(compared: Compared, *, patch: bool) -> None:
+    from ..diffreport import patch_lines
+
+    print_lines(compared)
     if patch:
         first = True
         for line in patch_lines(compared.found, compared.details):

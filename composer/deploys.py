@@ -1,0 +1,142 @@
+"""Deploy files and their pins on disk, changed together: killed anywhere, the next run settles it.
+
+Three writes, each whole or not at all: the entry as pending, the deploy file, the entry as done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import InputError
+from .oci.layout import atomic_write, exclusive
+from .pinning import Pinned, current, find, replace
+from .pins import Entry, History, dump_history, load_history
+from .places import FILE, PINS, pins_path
+from .project import Project
+from .spec import DeploySpec
+from .text import nearest
+
+__all__ = ["Deploy", "changing", "deploy_of", "read_history"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deploy:
+    """A `[deploy.NAME]` of a project."""
+
+    root: Path
+    name: str
+    spec: DeploySpec
+
+    def read(self) -> bytes:
+        """Return the file.
+
+        Raises:
+            InputError: it is not there, or cannot be read.
+        """
+        try:
+            return (self.root / self.spec.file).read_bytes()
+        except OSError as error:
+            raise InputError.of(
+                f"the deploy file of {self.name} cannot be read",
+                where=self.spec.file,
+                found=error.strerror or str(error),
+                fix=f"'file' of [deploy.{self.name}] in {FILE} says where it is",
+            ) from error
+
+    def value(self, raw: bytes) -> str:
+        """Return the image that the file names, as one reference.
+
+        Raises:
+            InputError: the file is wrong, or the place is not there or not unique.
+        """
+        return current(raw, self.spec.kind, self.spec.at, self.spec.file)
+
+    def notes(self, raw: bytes) -> tuple[str, ...]:
+        """Return what else changes with the value."""
+        return find(raw, self.spec.kind, self.spec.at, self.spec.file).notes
+
+    def replaced(self, raw: bytes, new: Pinned) -> bytes:
+        """Return the file with another image.
+
+        Raises:
+            InputError, IntegrityError: see `composer.pinning.replace`.
+        """
+        spec = self.spec
+        return replace(raw, spec.kind, spec.at, new, form=spec.form, shown=spec.file)
+
+    def history(self) -> History:
+        """Return its pins; see `read_history`."""
+        return read_history(self.root, self.name)
+
+    def record(self, history: History) -> None:
+        """Write its pins.
+
+        Raises:
+            UnreachableError: they cannot be written.
+        """
+        atomic_write(self.root / pins_path(self.name), dump_history(history))
+
+    def write(self, history: History, entry: Entry, raw: bytes) -> None:
+        """Write a file with the entry that says so; `changing` has to be held.
+
+        Raises:
+            UnreachableError: one of them cannot be written.
+        """
+        pending = history.adding(entry.model_copy(update={"pending": True}))
+        self.record(pending)
+        atomic_write(self.root / self.spec.file, raw)
+        self.record(pending.finished())
+
+
+def deploy_of(project: Project, name: str) -> Deploy:
+    """Return a deploy file of the project.
+
+    Raises:
+        InputError: it has none that is called so.
+    """
+    known = project.spec.deploy
+    if name not in known:
+        raise InputError.of(
+            f"there is no deploy file {name!r}",
+            where=FILE,
+            fix=nearest(name, sorted(known)) if known else f"describe it: [deploy.{name}]",
+        )
+    return Deploy(project.root, name, known[name])
+
+
+def read_history(root: Path, name: str) -> History:
+    """Return the pins of a deploy file; empty where there are none.
+
+    Raises:
+        InputError: they cannot be read. IntegrityError: they were damaged, or changed by hand.
+    """
+    shown = pins_path(name)
+    try:
+        raw = (root / shown).read_bytes()
+    except FileNotFoundError:
+        return History()
+    except OSError as error:
+        raise InputError.of(
+            "the file cannot be read", where=shown, found=error.strerror or str(error)
+        ) from error
+    return load_history(raw, shown)
+
+
+@contextmanager
+def changing(deploy: Deploy, say: Callable[[str], None]) -> Iterator[tuple[History, bytes]]:
+    """Keep other pins of the project out; give the settled history, and the file.
+
+    Raises:
+        InputError: the file is wrong, or cannot be read. IntegrityError: see `read_history`.
+        UnreachableError: the history cannot be written.
+    """
+    with exclusive(deploy.root / PINS):
+        before, raw = deploy.history(), deploy.read()
+        history, remark = before.settled(deploy.value(raw))
+        if remark:
+            deploy.record(history)
+            say(remark)
+        yield history, raw
