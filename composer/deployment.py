@@ -23,7 +23,7 @@ from .errors import (
 from .oci.digest import Digest
 from .oci.layout import Layout
 from .oci.reference import Reference
-from .pinning import Pinned
+from .pinning.pinned import Pinned
 from .pins import Entry, History
 from .places import pins_path, release_path
 from .project import Project

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from .errors import InputError
 from .oci.layout import atomic_write, exclusive
-from .pinning import Pinned, current, find, replace
+from .pinning.pin import current, find, replace
+from .pinning.pinned import Pinned
 from .pins import Entry, History, dump_history, load_history
 from .places import FILE, PINS, pins_path
 from .project import Project
@@ -62,7 +63,7 @@ class Deploy:
         """Return the file with another image.
 
         Raises:
-            InputError, IntegrityError: see `composer.pinning.replace`.
+            InputError, IntegrityError: see `composer.pinning.pin.replace`.
         """
         spec = self.spec
         return replace(raw, spec.kind, spec.at, new, form=spec.form, shown=spec.file)

@@ -23,7 +23,7 @@ from pydantic import (
 from .oci.digest import Digest
 from .oci.platform import Platform
 from .oci.reference import Reference
-from .pinning import Place
+from .pinning.place import Kind, Place
 
 __all__ = [
     "AddSpec",
@@ -201,7 +201,7 @@ class DeploySpec(_Document):
     """`[deploy.NAME]`: where a release's digest is written."""
 
     file: Annotated[str, AfterValidator(_deploy_file)]
-    kind: Literal["compose", "kubernetes", "kustomize", "helm", "dotenv", "toml", "json"]
+    kind: Kind
     at: str
     form: Literal["tag+digest", "digest", "image-id"] = "tag+digest"
 

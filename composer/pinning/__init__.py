@@ -2,11 +2,6 @@
 
 `place` is the grammar of where; `pin` finds and replaces. A file is read twice: by a walk that
 knows positions (`yamltree`, `jsontree`, `tomltree`, `dotenv`) and, to prove the result, by its
-format's own parser (`verify`). Reading and writing files is left to others.
+format's own parser (`verify`). Reading and writing files is left to others. Its parts are imported
+by name: images.toml needs the grammar alone, in every run.
 """
-
-from .pin import Part, Value, current, find, replace
-from .pinned import Form, Pinned
-from .place import Kind, Place
-
-__all__ = ["Form", "Kind", "Part", "Pinned", "Place", "Value", "current", "find", "replace"]

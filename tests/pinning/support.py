@@ -6,7 +6,9 @@ import pytest
 
 from composer.errors import InputError
 from composer.oci.digest import Digest
-from composer.pinning import Form, Kind, Pinned, find, replace
+from composer.pinning.pin import find, replace
+from composer.pinning.pinned import Form, Pinned
+from composer.pinning.place import Kind
 
 HEX = "5e" * 32
 DIGEST = f"sha256:{HEX}"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from composer.pinning import find
+from composer.pinning.pin import find
 from tests.pinning.support import NEW, TEXT, current_of, pin, pinned, refused
 
 ENV = """\

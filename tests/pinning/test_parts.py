@@ -6,7 +6,8 @@ import pytest
 
 from composer.errors import InputError
 from composer.oci.digest import Digest
-from composer.pinning import Pinned, find
+from composer.pinning.pin import find
+from composer.pinning.pinned import Pinned
 from tests.pinning.support import DIGEST, NEW, REPOSITORY, TEXT, current_of, pinned, refused
 
 KUSTOMIZATION = """\

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from composer.pinning import Kind, Place
-from composer.pinning.place import DocumentName, Index, Key, Select, Step, spell
+from composer.pinning.place import DocumentName, Index, Key, Kind, Place, Select, Step, spell
 
 
 @pytest.mark.parametrize(

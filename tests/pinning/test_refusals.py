@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from composer.pinning import Kind
+from composer.pinning.place import Kind
 from tests.pinning.support import refused
 
 

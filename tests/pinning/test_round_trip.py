@@ -12,8 +12,8 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from composer.pinning import Kind, find
-from composer.pinning.place import Index, Key, Select, Step, spell
+from composer.pinning.pin import find
+from composer.pinning.place import Index, Key, Kind, Select, Step, spell
 from tests.pinning.support import TEXT, pin
 from tests.pinning.writing import KEYS, TREES, Path, Tree, Writer
 

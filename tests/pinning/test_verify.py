@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from composer.errors import IntegrityError
-from composer.pinning import Kind
 from composer.pinning import pin as under_test
+from composer.pinning.place import Kind
 from composer.pinning.source import Edit
 from composer.pinning.verify import Expected, verify
 from tests.pinning.support import TEXT, pin

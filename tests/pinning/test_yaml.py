@@ -6,7 +6,7 @@ import codecs
 
 import pytest
 
-from composer.pinning import find
+from composer.pinning.pin import find
 from tests.pinning.support import DIGEST, IMAGE_ID, REPOSITORY, TEXT, current_of, pin, pinned
 
 COMPOSE = """\
