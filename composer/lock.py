@@ -18,7 +18,7 @@ from .errors import InputError, IntegrityError
 from .oci.digest import Digest
 from .oci.platform import Platform
 from .places import lock_path
-from .tomlfile import parse, validate
+from .tomlfile import parse, read_bytes, validate
 
 if TYPE_CHECKING:
     from .plan import Plan, PlatformPlan
@@ -332,14 +332,11 @@ def read_lock(root: Path, image: str) -> Lock | None:
     """Return an image's lock, or None where there is none.
 
     Raises:
-        IntegrityError: it is damaged.
+        InputError: it cannot be read. IntegrityError: it is damaged.
     """
     shown = lock_path(image)
-    try:
-        raw = (root / shown).read_bytes()
-    except FileNotFoundError:
-        return None
-    return load(raw, shown)
+    raw = read_bytes(root, shown)
+    return load(raw, shown) if raw is not None else None
 
 
 def differences(old: Lock | None, new: Lock) -> Iterator[str]:

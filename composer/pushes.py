@@ -18,7 +18,7 @@ from .oci.digest import Digest
 from .oci.layout import atomic_write, exclusive
 from .oci.reference import Reference
 from .places import PUSHES
-from .tomlfile import parse, validate
+from .tomlfile import parse, read_bytes, validate
 
 __all__ = ["Pushes", "dump_pushes", "load_pushes", "read", "record", "references"]
 
@@ -97,15 +97,8 @@ def read(root: Path) -> Pushes:
     Raises:
         InputError: it cannot be read. IntegrityError: it was damaged, or written by hand.
     """
-    try:
-        raw = (root / PUSHES).read_bytes()
-    except FileNotFoundError:
-        return Pushes(schema=1)
-    except OSError as error:
-        raise InputError.of(
-            "the file cannot be read", where=PUSHES, found=error.strerror or str(error)
-        ) from error
-    return load_pushes(raw, PUSHES)
+    raw = read_bytes(root, PUSHES)
+    return load_pushes(raw, PUSHES) if raw is not None else Pushes(schema=1)
 
 
 def references(root: Path, digest: str) -> tuple[Reference, ...]:

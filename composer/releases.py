@@ -16,6 +16,7 @@ from .oci.layout import Layout, atomic_write, exclusive
 from .oci.manifest import Manifest
 from .places import RELEASES, release_path
 from .release import Provenance, Release, check_name, dump_release, load_release, tips
+from .tomlfile import read_bytes
 
 __all__ = [
     "Listed",
@@ -55,15 +56,8 @@ def read(root: Path, name: str) -> Release | None:
         IntegrityError: it was damaged, or changed by hand.
     """
     shown = release_path(name)
-    try:
-        raw = (root / shown).read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError.of(
-            "the file cannot be read", where=shown, found=error.strerror or str(error)
-        ) from error
-    return load_release(raw, shown, name)
+    raw = read_bytes(root, shown)
+    return load_release(raw, shown, name) if raw is not None else None
 
 
 def read_all(root: Path) -> list[Release]:

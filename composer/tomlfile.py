@@ -13,6 +13,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import Fault, InputError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
-__all__ = ["Location", "TomlFile", "parse", "read_keys", "validate"]
+__all__ = ["Location", "TomlFile", "parse", "read_bytes", "read_keys", "validate"]
 
 Location = tuple[str | int, ...]
 _Model = TypeVar("_Model", bound="BaseModel")
@@ -77,6 +78,22 @@ def spell(location: Location) -> str:
             )
             text += f".{quoted}" if text else quoted
     return text
+
+
+def read_bytes(root: Path, shown: str) -> bytes | None:
+    """Return a file below `root`, or None where there is none.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return (root / shown).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError.of(
+            "the file cannot be read", where=shown, found=error.strerror or str(error)
+        ) from error
 
 
 def parse(raw: bytes, shown: str) -> TomlFile:

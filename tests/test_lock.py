@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from composer import fingerprint
-from composer.errors import IntegrityError
-from composer.lock import Lock, LockedBase, LockedWheel, differences, dump, load, lock_of
+from composer.errors import InputError, IntegrityError
+from composer.lock import Lock, LockedBase, LockedWheel, differences, dump, load, lock_of, read_lock
 from composer.oci.digest import Digest, sha256
 from composer.plan import plan
 from composer.project import ImageDefinition
@@ -249,3 +249,9 @@ def test_locks_that_differ_always_have_a_difference(one: Lock, other: Lock) -> N
 def test_a_lock_is_toml_that_others_read() -> None:
     document = locked().model_dump(by_alias=True, exclude_defaults=True)
     assert dump(locked()).decode().partition("\n")[2] == tomli_w.dumps(document)
+
+
+def test_a_lock_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "lock/app.lock").mkdir(parents=True)
+    with pytest.raises(InputError, match="the file cannot be read"):
+        read_lock(tmp_path, "app")
