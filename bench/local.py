@@ -38,7 +38,7 @@ class Bench:
         self.project = folder / "project"
         self.store = folder / "store"
         self.project.mkdir()
-        for name in ("images.toml", "modules", "lock"):
+        for name in ("images.toml", "modules", "lock", "deploy"):
             source = ROOT / name
             copy = shutil.copytree if source.is_dir() else shutil.copy
             copy(source, self.project / name)
@@ -89,6 +89,11 @@ def measure(bench: Bench, runs: int) -> dict[str, list[float]]:
         note("python -c pass", lambda: bench.run(*empty))
         note("compose --help", lambda: bench.compose("--help"))
         note("nothing changed", lambda: bench.compose("build", IMAGE))
+    bench.compose("build", "glm53")  # a pin needs the bytes of its release
+    for _ in range(runs):
+        note("compose diff v13 v14", lambda: bench.compose("diff", "v13", "v14"))
+        note("compose pin prod v14", lambda: bench.compose("pin", "-q", "prod", "v14"))
+        note("compose rollback prod", lambda: bench.compose("rollback", "-q", "prod"))
     for _ in range(runs):
         bench.edit()
         note("one overlay file edited", lambda: bench.compose("build", IMAGE))
@@ -103,6 +108,8 @@ BARS = {
     "compose --help": "<= 0.08",
     "nothing changed": "<= 0.07",
     "one overlay file edited": "<= 0.25",
+    "compose diff v13 v14": "<= 0.25",
+    "compose pin prod v14": "<= 0.2",
     "cold assembly of the base": "<= 2.5 x unzip -p | sha256sum",
 }
 

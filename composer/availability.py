@@ -1,26 +1,15 @@
-"""Whether the bytes of a release can be had: in the store, or at a registry."""
+"""Whether a registry has the bytes of a release."""
 
 from __future__ import annotations
 
 from .errors import InputError
 from .oci.digest import Digest
-from .oci.layout import Layout
 from .oci.manifest import Manifest
 from .oci.mediatype import is_foreign
 from .oci.reference import Reference
 from .release import Release
-from .releases import missing
 
-__all__ = ["absent", "held"]
-
-
-def held(layout: Layout, release: Release) -> bool:
-    """Tell whether the store has all that is ours, so that it can be pushed again.
-
-    Raises:
-        IntegrityError: a manifest is damaged in the store.
-    """
-    return not missing(layout, release)
+__all__ = ["absent"]
 
 
 def absent(release: Release, repository: Reference) -> list[Digest]:

@@ -81,13 +81,12 @@ def pin(project: Project, layout: Layout, name: str, release: str, say: _Say) ->
         IntegrityError: the release, the store or the history is damaged.
     """
     deploy = deploy_of(project, name)
-    with changing(deploy, say) as (history, raw):
+    with changing(deploy, say, dry_run=False) as now:
         made = _released(project, release)
         reference = _reference(project, made)
-        _require(project, layout, made, reference, say)
-        after = deploy.replaced(raw, _pinned(made, reference, deploy))
-        value, previous = deploy.value(after), deploy.value(raw)
-        last = history.last
+        _registry_lacks(project, layout, made, reference, ask=False, say=say)
+        after = deploy.replaced(now.raw, _pinned(made, reference, deploy))
+        value, previous, last = deploy.find(after).text, now.value.text, now.history.last
         if value != previous or last is None or (last.release, last.value) != (release, value):
             entry = Entry(
                 action="pin",
@@ -95,10 +94,10 @@ def pin(project: Project, layout: Layout, name: str, release: str, say: _Say) ->
                 digest=made.result.digest,
                 previous=previous,
                 value=value,
-                edited=history.edited(previous),
+                edited=now.history.edited(previous),
             )
-            deploy.write(history, entry, after)
-        for note in deploy.notes(raw) if value != previous else ():
+            deploy.write(now.history, entry, after)
+        for note in now.value.notes if value != previous else ():
             say(note)
         return Outcome(name, deploy.spec.file, release, made.result.digest, previous, value)
 
@@ -110,24 +109,24 @@ def rollback(
     *,
     to: str | None,
     dry_run: bool,
-    show: Shown,
+    show: Shown | None,
     say: _Say,
 ) -> Outcome:
     """Write what was pinned before into a deploy file, or the last pin of release `to`.
 
-    show: is given what differs, before anything is written.
+    show: is given what differs, before anything is written; None: nobody looks.
 
     Raises:
         InputError: there is no such deploy file, or nothing to go back to.
         CheckFailedError: neither the registry nor the store has the bytes any more.
-        UnreachableError: the registry does not answer, and the store has them not.
+        UnreachableError: the registry does not answer, and the store does not have them.
         IntegrityError: the store, the registry or the history is damaged.
     """
     deploy = deploy_of(project, name)
-    with changing(deploy, say) as (history, raw):
-        previous = deploy.value(raw)
-        number = _goal(deploy, history, previous, to, say)
-        goal = history.entries[number - 1]
+    with changing(deploy, say, dry_run=dry_run) as now:
+        previous = now.value.text
+        number = _goal(deploy, now.history, previous, to, say)
+        goal = now.history.entries[number - 1]
         made = _released(project, goal.release)
         if made.result.digest != goal.digest:
             raise IntegrityError.of(
@@ -137,28 +136,27 @@ def rollback(
                 found=made.result.digest,
             )
         reference = _recorded(goal.value) or _reference(project, made)
-        new = _pinned(made, reference, deploy)
-        after = deploy.replaced(raw, new)
-        value = deploy.value(after)
-        if setter := history.setter(previous):
-            _show(project, history.entries[setter - 1].release, made.name, show=show, say=say)
-        again = _again(project, layout, made, reference, say)
-        if not dry_run:
-            if again:
-                reference = _push(project, layout, made, reference, say)
-                after = deploy.replaced(raw, _pinned(made, reference, deploy))
-                value = deploy.value(after)
-            if value != previous:
-                entry = Entry(
-                    action="rollback",
-                    release=made.name,
-                    digest=goal.digest,
-                    previous=previous,
-                    value=value,
-                    to=number,
-                    edited=history.edited(previous),
-                )
-                deploy.write(history, entry, after)
+        after = deploy.replaced(now.raw, _pinned(made, reference, deploy))  # refused before a push
+        setter = now.history.setter(previous)
+        if show is not None and setter is not None:
+            before = now.history.entries[setter - 1].release
+            _show(project, before, made.name, show=show, say=say)
+        again = _registry_lacks(project, layout, made, reference, ask=True, say=say)
+        if again and not dry_run:
+            reference = _push(project, layout, made, reference, say)
+            after = deploy.replaced(now.raw, _pinned(made, reference, deploy))
+        value = deploy.find(after).text
+        if value != previous and not dry_run:
+            entry = Entry(
+                action="rollback",
+                release=made.name,
+                digest=goal.digest,
+                previous=previous,
+                value=value,
+                to=number,
+                edited=now.history.edited(previous),
+            )
+            deploy.write(now.history, entry, after)
         return Outcome(name, deploy.spec.file, made.name, goal.digest, previous, value, again)
 
 
@@ -177,7 +175,7 @@ def _checked(project: Project, deploy: Deploy) -> Checked:
     faults: list[Fault] = []
     try:
         raw = deploy.read()
-        value = deploy.value(raw)
+        value = deploy.find(raw).text
         history = deploy.history()
         release = history.last.release if history.last else ""
         faults += _faults(project, deploy, history, raw, value)
@@ -191,19 +189,15 @@ def _faults(
 ) -> Iterable[Fault]:
     last, where = history.last, f"{deploy.spec.file}: {deploy.spec.at}"
     if last is None:
-        yield Fault(
-            what=f"nothing was ever pinned to {deploy.name}",
-            where=where,
-            found=value,
-            fix=f"`compose pin {deploy.name} RELEASE`",
-        )
+        yield _unpinned(deploy, value)
         return
     again = f"`compose pin {deploy.name} {last.release}`"
     if last.pending:
+        rolled = f"`compose rollback {deploy.name} --to {last.release}`"
         yield Fault(
             what=f"a {last.action} of {last.release} was interrupted",
             where=pins_path(deploy.name),
-            fix=f"run it again: {again}",
+            fix=f"run it again: {rolled if last.action == 'rollback' else again}",
         )
     elif value != last.value:
         yield Fault(
@@ -252,24 +246,35 @@ def _recorded(value: str) -> Reference | None:
     return Reference.parse(value).with_digest(None)
 
 
+def _unpinned(deploy: Deploy, value: str) -> Fault:
+    return Fault(
+        what=f"nothing was ever pinned to {deploy.name}",
+        where=f"{deploy.spec.file}: {deploy.spec.at}",
+        found=value,
+        fix=f"`compose pin {deploy.name} RELEASE`",
+    )
+
+
 def _reference(project: Project, release: Release) -> Reference:
     """Return the repository to name, and the tag: where it was pushed, else where it would be."""
-    own = project.repository(release.image)
-    known = pushes.references(project.root, release.result.digest)
-    there = [one for one in known if own is not None and one.repository == _plain(own)] or known
-    named = [one for one in there if one.tag == release.name] or [one for one in there if one.tag]
-    if named or there:
-        return (named or there)[0]
+    named = project.repository(release.image)
+    own = Reference.parse(named) if named is not None else None
+
+    def rank(one: Reference) -> tuple[bool, ...]:
+        return (
+            own is None or one.repository != own.repository,
+            one.tag != release.name,
+            one.tag is None,
+        )
+
+    if known := pushes.references(project.root, release.result.digest):
+        return min(known, key=rank)
     if own is None:
         raise InputError.of(
             f"image {release.image} has no repository to name",
             fix=f"give it one: repository = ... in [images.{release.image}]",
         )
-    return Reference.parse(own).with_tag(release.name)
-
-
-def _plain(repository: str) -> str:
-    return Reference.parse(repository).repository
+    return own.with_tag(release.name)
 
 
 def _pinned(release: Release, reference: Reference, deploy: Deploy) -> Pinned:
@@ -288,20 +293,43 @@ def _pinned(release: Release, reference: Reference, deploy: Deploy) -> Pinned:
     return Pinned(reference.repository, reference.tag or release.name, digest, image_id)
 
 
-def _require(
-    project: Project, layout: Layout, release: Release, reference: Reference, say: _Say
-) -> None:
-    """Check that the bytes of a release can be had."""
-    pushed = pushes.references(project.root, release.result.digest)
-    if availability.held(layout, release):
-        if not pushed:
-            say(f"it was not pushed yet: `compose push {release.name}`")
-        return
+def _registry_lacks(
+    project: Project,
+    layout: Layout,
+    release: Release,
+    reference: Reference,
+    *,
+    ask: bool,
+    say: _Say,
+) -> bool:
+    """Tell whether the registry that a release was pushed to lost what the store still has.
+
+    ask: it is asked even where the store has everything.
+
+    Raises:
+        CheckFailedError: neither has it. UnreachableError: the store has not, and the registry
+            does not answer. IntegrityError: the store or the registry is damaged.
+    """
+    held = not releases.missing(layout, release)
+    pushed = bool(pushes.references(project.root, release.result.digest))
+    if held and not pushed:
+        say(f"release {release.name} was not pushed yet: `compose push {release.name}`")
+    if held and not (pushed and ask):
+        return False
     found = f"not in the store {layout.root}"
     if pushed:
-        gone = availability.absent(release, reference)
+        try:
+            gone = availability.absent(release, reference)
+        except UnreachableError as error:
+            if not held:
+                raise
+            say(f"{reference.repository} was not asked: {error.faults[0].what}")
+            return False
         if not gone:
-            return
+            return False
+        if held:
+            say(f"{reference.repository} lacks {gone[0]}; the store has it")
+            return True
         found += f"; {reference.repository} lacks {gone[0]}"
     raise CheckFailedError.of(
         f"the bytes of release {release.name} are nowhere",
@@ -313,17 +341,11 @@ def _require(
 
 def _goal(deploy: Deploy, history: History, value: str, to: str | None, say: _Say) -> int:
     """Return the number of the pin to go back to."""
+    if not history.entries:
+        raise InputError(_unpinned(deploy, value))
     where = pins_path(deploy.name)
-    setter = len(history.entries) if not history.edited(value) else history.setter(value)
     if history.edited(value):
         say(f"{deploy.spec.file} was edited by hand: it says {value}")
-    if not history.entries:
-        raise InputError.of(
-            f"nothing was ever pinned to {deploy.name}",
-            where=where,
-            found=value,
-            fix=f"`compose pin {deploy.name} RELEASE`",
-        )
     if to is not None:
         number = history.pinned(to)
         if number is None:
@@ -334,6 +356,7 @@ def _goal(deploy: Deploy, history: History, value: str, to: str | None, say: _Sa
                 fix=f"{nearest(to, known)}; a first time is `compose pin {deploy.name} {to}`",
             )
         return number
+    setter = history.setter(value)
     if setter is None:
         # What a hand put there is above the stack: its top is what to go back to.
         return history.position(len(history.entries))
@@ -361,39 +384,6 @@ def _show(project: Project, before: str, goal: str, *, show: Shown, say: _Say) -
         say(f"what differs cannot be said: {error.faults[0].what}")
         return
     show(compared)
-
-
-def _again(
-    project: Project, layout: Layout, release: Release, reference: Reference, say: _Say
-) -> bool:
-    """Tell whether a release has to be pushed again, to be had at all.
-
-    Raises:
-        CheckFailedError, UnreachableError: it can be had nowhere.
-    """
-    held = availability.held(layout, release)
-    if not pushes.references(project.root, release.result.digest):
-        if not held:
-            _require(project, layout, release, reference, say)
-        return False
-    try:
-        gone = availability.absent(release, reference)
-    except UnreachableError as error:
-        if not held:
-            raise
-        say(f"{reference.repository} was not asked: {error.faults[0].what}")
-        return False
-    if not gone:
-        return False
-    if held:
-        say(f"{reference.repository} lacks {gone[0]}; the store has it")
-        return True
-    raise CheckFailedError.of(
-        f"the bytes of release {release.name} are nowhere",
-        where=release_path(release.name),
-        found=f"not in the store {layout.root}; {reference.repository} lacks {gone[0]}",
-        fix=releases.remake(project.root, release),
-    )
 
 
 def _push(

@@ -6,21 +6,22 @@ Three writes, each whole or not at all: the entry as pending, the deploy file, t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import InputError
 from .oci.layout import atomic_write, exclusive
-from .pinning.pin import current, find, replace
+from .pinning.pin import Value, find, replace
 from .pinning.pinned import Pinned
 from .pins import Entry, History, dump_history, load_history
 from .places import FILE, PINS, pins_path
 from .project import Project
 from .spec import DeploySpec
 from .text import nearest
+from .tomlfile import read_bytes
 
-__all__ = ["Deploy", "changing", "deploy_of", "read_history"]
+__all__ = ["Deploy", "Standing", "changing", "deploy_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +48,13 @@ class Deploy:
                 fix=f"'file' of [deploy.{self.name}] in {FILE} says where it is",
             ) from error
 
-    def value(self, raw: bytes) -> str:
-        """Return the image that the file names, as one reference.
+    def find(self, raw: bytes) -> Value:
+        """Return the image that the file names.
 
         Raises:
             InputError: the file is wrong, or the place is not there or not unique.
         """
-        return current(raw, self.spec.kind, self.spec.at, self.spec.file)
-
-    def notes(self, raw: bytes) -> tuple[str, ...]:
-        """Return what else changes with the value."""
-        return find(raw, self.spec.kind, self.spec.at, self.spec.file).notes
+        return find(raw, self.spec.kind, self.spec.at, self.spec.file)
 
     def replaced(self, raw: bytes, new: Pinned) -> bytes:
         """Return the file with another image.
@@ -69,8 +66,14 @@ class Deploy:
         return replace(raw, spec.kind, spec.at, new, form=spec.form, shown=spec.file)
 
     def history(self) -> History:
-        """Return its pins; see `read_history`."""
-        return read_history(self.root, self.name)
+        """Return its pins; none where nothing was pinned yet.
+
+        Raises:
+            InputError: they cannot be read. IntegrityError: they were damaged, or changed by hand.
+        """
+        shown = pins_path(self.name)
+        raw = read_bytes(self.root, shown)
+        return load_history(raw, shown) if raw is not None else History()
 
     def record(self, history: History) -> None:
         """Write its pins.
@@ -108,36 +111,31 @@ def deploy_of(project: Project, name: str) -> Deploy:
     return Deploy(project.root, name, known[name])
 
 
-def read_history(root: Path, name: str) -> History:
-    """Return the pins of a deploy file; empty where there are none.
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a deploy file says, and the history of it with nothing pending."""
 
-    Raises:
-        InputError: they cannot be read. IntegrityError: they were damaged, or changed by hand.
-    """
-    shown = pins_path(name)
-    try:
-        raw = (root / shown).read_bytes()
-    except FileNotFoundError:
-        return History()
-    except OSError as error:
-        raise InputError.of(
-            "the file cannot be read", where=shown, found=error.strerror or str(error)
-        ) from error
-    return load_history(raw, shown)
+    raw: bytes
+    value: Value
+    history: History
 
 
 @contextmanager
-def changing(deploy: Deploy, say: Callable[[str], None]) -> Iterator[tuple[History, bytes]]:
-    """Keep other pins of the project out; give the settled history, and the file.
+def changing(deploy: Deploy, say: Callable[[str], None], *, dry_run: bool) -> Iterator[Standing]:
+    """Keep other pins of the project out, and settle what a killed one left.
+
+    dry_run: nothing is going to be written, and here nothing is.
 
     Raises:
-        InputError: the file is wrong, or cannot be read. IntegrityError: see `read_history`.
+        InputError: the file is wrong, or cannot be read. IntegrityError: see `Deploy.history`.
         UnreachableError: the history cannot be written.
     """
-    with exclusive(deploy.root / PINS):
-        before, raw = deploy.history(), deploy.read()
-        history, remark = before.settled(deploy.value(raw))
+    with nullcontext() if dry_run else exclusive(deploy.root / PINS):
+        raw = deploy.read()
+        value = deploy.find(raw)
+        history, remark = deploy.history().settled(value.text)
         if remark:
-            deploy.record(history)
             say(remark)
-        yield history, raw
+            if not dry_run:
+                deploy.record(history)
+        yield Standing(raw, value, history)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,9 +113,5 @@ def _checked(one: Checked) -> dict[str, Any]:
         "value": one.value,
         "release": one.release,
         "ok": not one.faults,
-        "faults": [
-            {"what": fault.what, "where": fault.where, "expected": fault.expected}
-            | {"found": fault.found, "fix": fault.fix}
-            for fault in one.faults
-        ],
+        "faults": [asdict(fault) for fault in one.faults],
     }

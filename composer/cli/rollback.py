@@ -46,14 +46,19 @@ def command(
     from ..oci.layout import Layout
 
     def show(compared: Compared) -> None:
-        if not quiet and not as_json:
-            print_lines(compared)
-            click.echo()
+        print_lines(compared)
+        click.echo()
 
     loaded = projects.load(find_root((project or Path()).absolute()))
     with showing(quiet=quiet):
         outcome = rollback(
-            loaded, Layout(store_root()), deploy, to=to, dry_run=dry_run, show=show, say=note
+            loaded,
+            Layout(store_root()),
+            deploy,
+            to=to,
+            dry_run=dry_run,
+            show=None if quiet or as_json else show,
+            say=note,
         )
     if as_json:
         answer = {**document(outcome), "pushed": outcome.pushed, "dry_run": dry_run}

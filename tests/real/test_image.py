@@ -13,9 +13,9 @@ import pytest
 
 from composer import releases
 from composer.lock import load
-from tests.support.commands import ROOT, run, tool
+from tests.support.commands import ROOT, compose, run, tool
 from tests.support.images import layer_members, manifest, overlay_document, own_files
-from tests.support.real import PACKAGES, RealProject
+from tests.support.real import PACKAGES, RealProject, copy_project
 
 pytestmark = pytest.mark.real
 
@@ -56,6 +56,19 @@ def test_build_gives_the_digest_of_the_release(built: Built, image: str, name: s
     assert release is not None
     assert release.image == image
     assert release.result.digest == built.answers[image]["digest"]
+
+
+def test_pin_and_rollback_as_readme_shows(built: Built, tmp_path: Path) -> None:
+    root = copy_project(tmp_path / "project")
+    file = root / "deploy/compose.yaml"
+    before = file.read_bytes()
+    env = {"COMPOSE_STORE": str(built.store)}
+    compose("pin", "prod", "v14", cwd=root, env=env)
+    digests = [built.answers[image]["digest"].encode() for image in IMAGES]
+    named = [name + digest for name, digest in zip([b":v13@", b":v14@"], digests, strict=True)]
+    assert file.read_bytes() == before.replace(*named)
+    compose("rollback", "prod", cwd=root, env=env)
+    assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize("image", IMAGES)

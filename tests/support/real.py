@@ -16,7 +16,7 @@ from .images import own_files
 __all__ = ["PACKAGES", "RealProject", "copy_project"]
 
 PACKAGES = "usr/local/lib/python3.12/dist-packages"
-_PARTS = ("images.toml", "modules", "lock")
+_PARTS = ("images.toml", "modules", "lock", "deploy")
 
 
 def copy_project(to: Path) -> Path:
